@@ -1,0 +1,127 @@
+/*
+ * A link joins one protocol session to one transport on one loop: it feeds, drains, ticks, and
+ * turns the session's events into callbacks. It is the only place that knows both.
+ *
+ * Before the session an optional *prelude* owns the bytes (the bootstrap that finds the marker and
+ * uploads the helper): it sees every received byte until it says where the session begins.
+ *
+ * Life: shp_link_open -> on_established -> traffic -> shp_link_close or loss -> on_closed exactly
+ * once, from the loop, after every pending request got its completion -> the link frees itself
+ * after on_closed returns. Pointers to it are invalid then.
+ */
+#ifndef SHP_TRANSPORT_LINK_H
+#define SHP_TRANSPORT_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "protocol/session.h"
+#include "transport/transport.h"
+
+struct shp_link;
+
+/* Result of a prelude step. */
+enum shp_prelude_status {
+    SHP_PRELUDE_MORE,   /* all bytes taken, more wanted */
+    SHP_PRELUDE_READY,  /* the session begins after *taken bytes; config->marker, psk set */
+    SHP_PRELUDE_FAILED, /* *error says why; the link closes */
+};
+
+struct shp_prelude {
+    /* Received bytes (len 0: the peer ended, or the deadline passed: ended tells). */
+    enum shp_prelude_status (*feed)(void *prelude, const uint8_t *in, size_t len, size_t *taken,
+                                    bool ended, struct shp_error *error);
+    /* Bytes that the prelude wants sent, borrowed; consumed by consume. */
+    size_t (*output)(void *prelude, const uint8_t **out);
+    void (*consume)(void *prelude, size_t len);
+    void (*free)(void *prelude);
+    void *prelude;
+    uint32_t timeout_ms; /* whole prelude, restarted by every upload progress */
+};
+
+/* A request of the peer that waits for our answer. */
+struct shp_link_request {
+    uint32_t stream;
+    uint16_t message;
+    uint8_t id[SHP_REQUEST_ID_BYTES];
+    uint32_t timeout_ms;
+};
+
+struct shp_link_callbacks {
+    /* Responder: the peer's hello. Answer with shp_link_set_hello, or refuse with shp_link_close. */
+    void (*on_hello)(struct shp_link *link, const char *json, void *user);
+    void (*on_established)(struct shp_link *link, const char *peer_hello, void *user);
+    /* With fin false BULK follows in on_bulk. Keep the stream number and answer later. */
+    void (*on_request)(struct shp_link *link, const struct shp_link_request *request,
+                       const char *json, bool fin, void *user);
+    void (*on_notification)(struct shp_link *link, uint32_t stream, uint16_t message,
+                            const char *json, bool fin, void *user);
+    /* Bulk of a peer's request or notification. Call shp_link_consume for what is used up. */
+    void (*on_bulk)(struct shp_link *link, uint32_t stream, const uint8_t *data, size_t len,
+                    bool fin, void *user);
+    void (*on_canceled)(struct shp_link *link, uint32_t stream, void *user);
+    void (*on_writable)(struct shp_link *link, void *user);
+    void (*on_closed)(struct shp_link *link, const struct shp_error *error,
+                      const struct shp_transport_end *end, void *user);
+};
+
+/* One answer to a request of ours, delivered whole. */
+struct shp_link_answer {
+    const struct shp_error *error; /* NULL: success */
+    const char *json;              /* result, or the peer's error object; borrowed */
+    const uint8_t *bulk;           /* whole bulk (kept by the link up to message_bytes_max) */
+    size_t bulk_len;
+};
+typedef void (*shp_link_answer_cb)(struct shp_link *link, const struct shp_link_answer *answer,
+                                   void *user);
+
+struct shp_link_options {
+    struct shp_transport *transport;   /* not opened yet; the link owns it from here on success */
+    struct shp_session_config session; /* random bytes are filled in by the link */
+    const struct shp_prelude *prelude; /* NULL: the session begins at once; copied, freed by us */
+    struct shp_link_callbacks callbacks;
+    void *user;
+};
+
+/* On failure (INVALID, NOMEM) the caller keeps transport and prelude. */
+int shp_link_open(struct shp_link **out, uv_loop_t *loop, const struct shp_link_options *options);
+
+int shp_link_set_hello(struct shp_link *link, const char *json);
+
+/*
+ * Ask and get one answer callback, never inside this call, also at deadline, cancel and loss.
+ * json: result of params; bulk: whole bulk in, copied (NULL: none). id NULL: a fresh random one.
+ * *stream (may be NULL) is for shp_link_cancel. STATE: not established or closing; LIMIT.
+ */
+int shp_link_request(struct shp_link *link, uint16_t message, const uint8_t *id,
+                     uint32_t timeout_ms, const char *json, const uint8_t *bulk, size_t bulk_len,
+                     shp_link_answer_cb cb, void *user, uint32_t *stream);
+void shp_link_cancel(struct shp_link *link, uint32_t stream, int code);
+
+/* Answers, whole: the bulk is copied and sent under credit by the link. NOT_FOUND: given up. */
+int shp_link_respond(struct shp_link *link, uint32_t stream, const char *json, const uint8_t *bulk,
+                     size_t bulk_len);
+int shp_link_respond_error(struct shp_link *link, uint32_t stream, const struct shp_error *error);
+int shp_link_notify(struct shp_link *link, uint16_t message, const char *json);
+
+/* Answers in pieces, for what is relayed: head, then bulk as shp_session_send_bulk. */
+int shp_link_respond_begin(struct shp_link *link, uint32_t stream, const char *json);
+int shp_link_send_bulk(struct shp_link *link, uint32_t stream, const uint8_t *data, size_t len,
+                       bool fin, size_t *taken);
+void shp_link_consume(struct shp_link *link, uint32_t stream, size_t len);
+
+/* Orderly end, code and text for the peer; on_closed follows. */
+void shp_link_close(struct shp_link *link, int code, const char *text);
+
+bool shp_link_established(const struct shp_link *link);
+void shp_link_probe(struct shp_link *link);
+uint32_t shp_link_rtt_us(const struct shp_link *link);
+const char *shp_link_transport_name(const struct shp_link *link);
+size_t shp_link_pending(const struct shp_link *link);
+
+/* Milliseconds of the loop's clock, cached as uv_now. */
+uint64_t shp_link_now_ms(const struct shp_link *link);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * A byte stream to a peer on one libuv loop; knows nothing of frames. One interface for all kinds
+ * (in memory, own descriptors, child process, ssh), one conformance suite (tests/conformance).
+ *
+ * Life: shp_transport_*_new (kind-specific) -> shp_transport_open -> on_open -> reads and writes ->
+ * shp_transport_close -> on_closed exactly once -> shp_transport_free. A transport that fails or
+ * whose peer ends calls on_closed by itself; then shp_transport_free only. Callbacks come from the
+ * loop, never inside a call of this interface, and may call any function but shp_transport_free
+ * (which is allowed in on_closed).
+ */
+#ifndef SHP_TRANSPORT_TRANSPORT_H
+#define SHP_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+struct shp_transport;
+
+/* How it ended. Borrowed for the on_closed call. */
+struct shp_transport_end {
+    struct shp_error error; /* code 0: closed by us, or the peer ended in order */
+    bool exited;            /* a child process: exit_status and term_signal hold */
+    int64_t exit_status;
+    int term_signal;
+    const char *diagnostic; /* cleaned tail of standard error, "" where none */
+};
+
+struct shp_transport_callbacks {
+    void (*on_open)(struct shp_transport *transport, void *user);
+    /* Bytes of the peer; borrowed. Not called while reading is stopped. */
+    void (*on_read)(struct shp_transport *transport, const uint8_t *data, size_t len, void *user);
+    /* After a write that was not taken whole: room again. */
+    void (*on_writable)(struct shp_transport *transport, void *user);
+    void (*on_closed)(struct shp_transport *transport, const struct shp_transport_end *end,
+                      void *user);
+};
+
+/* What a kind of transport implements; the wrappers below check the states. */
+struct shp_transport_ops {
+    const char *name; /* "pipe", "stdio", "process", "openssh" */
+    int (*open)(struct shp_transport *transport);
+    size_t (*write)(struct shp_transport *transport, const uint8_t *data, size_t len);
+    void (*read_start)(struct shp_transport *transport);
+    void (*read_stop)(struct shp_transport *transport);
+    void (*close)(struct shp_transport *transport);
+    void (*free)(struct shp_transport *transport);
+};
+
+/* Common head of every kind; kinds embed it first. Fields are private to transport/. */
+struct shp_transport {
+    const struct shp_transport_ops *ops;
+    uv_loop_t *loop;
+    struct shp_transport_callbacks callbacks;
+    void *user;
+    int state;
+};
+
+/* Start. 0, or an error for what is wrong at once (STATE); later failures come as on_closed. */
+int shp_transport_open(struct shp_transport *transport,
+                       const struct shp_transport_callbacks *callbacks, void *user);
+
+/*
+ * Offer bytes: copies what it takes and returns how many, from 0 to len. Less than len: on_writable
+ * comes when there is room (queue below its low watermark). 0 in every state but open.
+ */
+size_t shp_transport_write(struct shp_transport *transport, const uint8_t *data, size_t len);
+
+/* Reading starts on; stop gives backpressure to the peer. Idempotent. */
+void shp_transport_read_start(struct shp_transport *transport);
+void shp_transport_read_stop(struct shp_transport *transport);
+
+/*
+ * Close: what was taken by write is flushed for at most 2 s, then the peer sees the end; a child
+ * gets 2 s more to exit, then SIGKILL to its process group. on_closed follows. Idempotent.
+ */
+void shp_transport_close(struct shp_transport *transport);
+
+void shp_transport_free(struct shp_transport *transport);
+const char *shp_transport_name(const struct shp_transport *transport);
+
+/* ---- kinds -------------------------------------------------------------------------------- */
+
+/* Two ends in one process, for tests. Script: see transport_pipe.c's options. */
+struct shp_pipe_options {
+    uint64_t seed;        /* for the splitting of chunks; 0: whole writes */
+    uint32_t delay_ms;    /* one-way delay */
+    size_t window_bytes;  /* bytes under way before write takes no more; 0: 256 KiB */
+    int64_t cut_after;    /* the link breaks after that many bytes in all; negative: never */
+};
+int shp_transport_pipe_new(struct shp_transport **a, struct shp_transport **b, uv_loop_t *loop,
+                           const struct shp_pipe_options *options);
+
+/* Descriptors that are ours, such as 0 and 1; made non-blocking, restored on free. */
+int shp_transport_stdio_new(struct shp_transport **out, uv_loop_t *loop, int fd_in, int fd_out);
+
+/* A connected or listening-accepted unix socket given as an open uv_pipe_t is taken over. */
+int shp_transport_socket_new(struct shp_transport **out, uv_loop_t *loop, uv_pipe_t *pipe);
+
+/* Connect to a unix socket path. */
+int shp_transport_unix_new(struct shp_transport **out, uv_loop_t *loop, const char *path);
+
+/*
+ * A child process by argv (no shell), three pipes, own process group, every other descriptor
+ * close-on-exec, environment as given (NULL: ours less HERDR_* and PI_*). Strings are copied.
+ */
+struct shp_process_options {
+    char *const *argv;
+    char *const *env;
+    const char *cwd; /* NULL: ours */
+};
+int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
+                              const struct shp_process_options *options);
+
+/*
+ * ssh(1) to a target with hardened flags and one remote command. First `ssh -G` (bounded: 10 s)
+ * finds out which flags this client knows and what the target resolves to. End errors are
+ * classified from the exit and standard error (connect_failed, host_key_unknown, ...).
+ */
+struct shp_openssh_options {
+    const char *target;        /* not beginning with '-'; else INVALID */
+    const char *command;       /* remote command line */
+    const char *ssh_auth_sock; /* NULL: as in our environment */
+    const char *ssh_path;      /* NULL: "ssh" from PATH */
+};
+int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
+                              const struct shp_openssh_options *options);
+
+#endif
