@@ -25,7 +25,9 @@ endif()
 
 set(shp_build_id_command "${CMAKE_COMMAND}"
   "-DSOURCE_DIR=${CMAKE_SOURCE_DIR}" "-DVERSION=${PROJECT_VERSION}"
-  "-DVARIANT=${shp_build_variant}" "-DOUTPUT=${SHP_GENERATED_DIR}/shp_build_id.h"
+  "-DVARIANT=${shp_build_variant}"
+  "-DTHIRD_PARTY_VERSIONS=${SHP_THIRD_PARTY_DIR}/VERSIONS"
+  "-DOUTPUT=${SHP_GENERATED_DIR}/shp_build_id.h"
   -P "${CMAKE_SOURCE_DIR}/cmake/build_id.cmake")
 
 add_custom_target(shp_build_id

@@ -29,18 +29,25 @@ if(SHP_HELPER_KIND STREQUAL "dynamic" OR NOT shp_helper_main)
 endif()
 
 include(ExternalProject)
-ExternalProject_Add(shp_static_helper
-  SOURCE_DIR "${CMAKE_SOURCE_DIR}"
-  BINARY_DIR "${CMAKE_BINARY_DIR}/helper"
-  CMAKE_ARGS
-    "-DCMAKE_TOOLCHAIN_FILE=${CMAKE_SOURCE_DIR}/cmake/musl.cmake"
-    "-DSHP_MUSL_GCC=${SHP_MUSL_GCC}"
-    -DSHP_HELPER_ONLY=ON
-    "-DSHP_WERROR=${SHP_WERROR}"
-    "-DSHP_THIRD_PARTY_DIR=${SHP_THIRD_PARTY_DIR}"
-    "-DSHP_GENERATED_DIR=${SHP_GENERATED_DIR}"
-    "-DSHP_HELPER_OUTPUT_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
-  BUILD_ALWAYS ON
-  BUILD_BYPRODUCTS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/shepherdr-helper"
-  INSTALL_COMMAND ""
-  DEPENDS shp_build_id)
+
+# shp_static_helper(<target> <compiler> <file name in build/bin>)
+function(shp_static_helper target compiler name)
+  ExternalProject_Add(${target}
+    SOURCE_DIR "${CMAKE_SOURCE_DIR}"
+    BINARY_DIR "${CMAKE_BINARY_DIR}/${target}"
+    CMAKE_ARGS
+      "-DCMAKE_TOOLCHAIN_FILE=${CMAKE_SOURCE_DIR}/cmake/musl.cmake"
+      "-DSHP_MUSL_GCC=${compiler}"
+      -DSHP_HELPER_ONLY=ON
+      "-DSHP_WERROR=${SHP_WERROR}"
+      "-DSHP_THIRD_PARTY_DIR=${SHP_THIRD_PARTY_DIR}"
+      "-DSHP_GENERATED_DIR=${SHP_GENERATED_DIR}"
+      "-DSHP_HELPER_OUTPUT_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+      "-DSHP_HELPER_OUTPUT_NAME=${name}"
+    BUILD_ALWAYS ON
+    BUILD_BYPRODUCTS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}"
+    INSTALL_COMMAND ""
+    DEPENDS shp_build_id)
+endfunction()
+
+shp_static_helper(shp_static_helper "${SHP_MUSL_GCC}" shepherdr-helper)
