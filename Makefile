@@ -43,7 +43,7 @@ bench: build
 
 fuzz:
 	@command -v clang >/dev/null || { echo 'make fuzz: clang is not installed (apt-get install clang)'; exit 1; }
-	@$(CONFIGURE) -B $(BUILD)-fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DSHP_FUZZ=ON
+	@$(CONFIGURE) -B $(BUILD)-fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DSHP_FUZZ=ON -DSHP_WERROR=OFF
 	@cmake --build $(BUILD)-fuzz -j $(JOBS)
 	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) sh scripts/run-fuzz $(ARGS)
 
