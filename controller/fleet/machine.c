@@ -1,0 +1,463 @@
+#include "controller/fleet/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <sodium.h>
+
+#include "controller/fleet/connect.h"
+#include "controller/fleet/fleet.h"
+#include "controller/json.h"
+#include "controller/xalloc.h"
+#include "protocol/messages.h"
+
+/* A request from its making to its one answer. */
+struct machine_request {
+    struct machine *machine;
+    uint16_t message;
+    bool has_id;
+    uint8_t id[SHP_REQUEST_ID_BYTES];
+    uint32_t timeout_ms;
+    char *params;
+    char *bulk;
+    size_t bulk_len;
+    machine_answer_cb cb;
+    void *user;
+    struct shp_error error; /* on the failed list */
+    struct machine_request *next;
+};
+
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+const char *machine_state_name(enum machine_state state)
+{
+    switch (state) {
+    case MACHINE_IDLE:
+        return "idle";
+    case MACHINE_CONNECTING:
+        return "connecting";
+    case MACHINE_CONNECTED:
+        return "connected";
+    case MACHINE_WAITING:
+        return "unavailable";
+    case MACHINE_CLOSED:
+        return "closed";
+    }
+    return "closed";
+}
+
+static void set_state(struct machine *machine, enum machine_state state)
+{
+    if (machine->state == state)
+        return;
+    machine->state = state;
+    struct machine_events *events = &machine->fleet->events;
+    if (events->on_state)
+        events->on_state(machine, events->user);
+}
+
+void machine_unavailable(const struct machine *machine, struct shp_error *error)
+{
+    const struct shp_error *reason = &machine->reason;
+    if (reason->code)
+        shp_error_set(error, SHP_CODE_MACHINE_UNAVAILABLE, machine->id,
+                      *reason->step ? reason->step : "connect", "%s: %s. %s",
+                      shp_code_name(reason->code), reason->cause, shp_code_next(reason->code));
+    else
+        shp_error_set(error, SHP_CODE_MACHINE_UNAVAILABLE, machine->id, "connect",
+                      "there is no link yet");
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static void request_free(struct machine_request *request)
+{
+    free(request->params);
+    free(request->bulk);
+    free(request);
+}
+
+static void request_end(struct machine_request *request, const struct shp_error *error)
+{
+    struct machine_answer answer = {.error = error};
+    request->cb(request->machine, &answer, request->user);
+    request_free(request);
+}
+
+static void on_answer(struct shp_link *link, const struct shp_link_answer *from_link, void *user)
+{
+    (void)link;
+    struct machine_request *request = user;
+    struct machine *machine = request->machine;
+    struct shp_error error = {0};
+    struct machine_answer answer = {0};
+    cJSON *result = NULL;
+    char *bulk = NULL;
+    if (from_link->error) {
+        error = *from_link->error;
+        shp_error_add_machine(&error, machine->id);
+        answer.error = &error;
+    } else {
+        machine->last_seen_unix_ms = unix_ms();
+        result = json_parse_object(from_link->json, strlen(from_link->json));
+        bulk = xstrndup(from_link->bulk ? (const char *)from_link->bulk : "", from_link->bulk_len);
+        answer.result = result;
+        answer.bulk = bulk;
+        answer.bulk_len = from_link->bulk_len;
+    }
+    request->cb(machine, &answer, request->user);
+    cJSON_Delete(result);
+    free(bulk);
+    request_free(request);
+}
+
+static void list_append(struct machine_request **list, struct machine_request *request)
+{
+    request->next = NULL;
+    while (*list)
+        list = &(*list)->next;
+    *list = request;
+}
+
+static void on_soon(uv_timer_t *timer)
+{
+    struct machine *machine = timer->data;
+    struct machine_request *request = machine->failed;
+    machine->failed = NULL;
+    while (request) {
+        struct machine_request *next = request->next;
+        struct shp_error error = request->error;
+        request_end(request, &error);
+        request = next;
+    }
+}
+
+/* A completion never runs inside the call that asked: it waits for the loop's next turn. */
+static void request_fail_soon(struct machine_request *request, const struct shp_error *error)
+{
+    struct machine *machine = request->machine;
+    request->error = *error;
+    list_append(&machine->failed, request);
+    uv_timer_start(&machine->soon, on_soon, 0, 0);
+}
+
+static void request_send(struct machine_request *request)
+{
+    struct machine *machine = request->machine;
+    int rc = shp_link_request(machine->link, request->message,
+                              request->has_id ? request->id : NULL, request->timeout_ms,
+                              request->params, (const uint8_t *)request->bulk, request->bulk_len,
+                              on_answer, request, NULL);
+    if (rc == SHP_OK)
+        return;
+    struct shp_error error = {0};
+    if (rc == SHP_ERR_LIMIT)
+        shp_error_set(&error, SHP_CODE_TOO_MANY_STREAMS, machine->id, "send request",
+                      "too many calls are under way, or the call is too large");
+    else
+        machine_unavailable(machine, &error);
+    request_fail_soon(request, &error);
+}
+
+/* error NULL: connected, send them. */
+static void waiting_flush(struct machine *machine, const struct shp_error *error)
+{
+    struct machine_request *request = machine->waiting;
+    machine->waiting = NULL;
+    machine->waiting_len = 0;
+    while (request) {
+        struct machine_request *next = request->next;
+        if (error)
+            request_fail_soon(request, error);
+        else
+            request_send(request);
+        request = next;
+    }
+}
+
+void machine_request(struct machine *machine, uint16_t message, const uint8_t *id,
+                     uint32_t timeout_ms, cJSON *params, const char *bulk, size_t bulk_len,
+                     machine_answer_cb cb, void *user)
+{
+    struct machine_request *request = xcalloc(1, sizeof(*request));
+    request->machine = machine;
+    request->message = message;
+    request->has_id = id != NULL;
+    if (id)
+        memcpy(request->id, id, sizeof(request->id));
+    request->timeout_ms = timeout_ms;
+    request->params = params ? json_print(params) : xstrdup("{}");
+    cJSON_Delete(params);
+    request->bulk = bulk ? xstrndup(bulk, bulk_len) : NULL;
+    request->bulk_len = bulk_len;
+    request->cb = cb;
+    request->user = user;
+    if (machine->state == MACHINE_CONNECTED) {
+        request_send(request);
+        return;
+    }
+    if (machine->state == MACHINE_CLOSED || machine->waiting_len >= MACHINE_WAITING_MAX) {
+        struct shp_error error = {0};
+        machine_unavailable(machine, &error);
+        request_fail_soon(request, &error);
+        return;
+    }
+    list_append(&machine->waiting, request);
+    machine->waiting_len++;
+    machine_connect(machine);
+}
+
+/* ---- connecting ---------------------------------------------------------------------------- */
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct machine *machine = timer->data;
+    machine_connect(machine);
+}
+
+static void schedule_retry(struct machine *machine)
+{
+    if (!machine->wanted || machine->state != MACHINE_WAITING)
+        return;
+    if (machine->backoff_ms < MACHINE_BACKOFF_MIN_MS)
+        machine->backoff_ms = MACHINE_BACKOFF_MIN_MS;
+    uint32_t half = machine->backoff_ms / 2;
+    uint64_t delay_ms = half + randombytes_uniform(half + 1);
+    machine->backoff_ms = machine->backoff_ms * 2 > MACHINE_BACKOFF_MAX_MS
+                              ? MACHINE_BACKOFF_MAX_MS
+                              : machine->backoff_ms * 2;
+    uv_timer_start(&machine->retry, on_retry, delay_ms, 0);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct machine *machine = handle->data;
+    if (--machine->handles_open > 0)
+        return;
+    struct fleet *fleet = machine->fleet;
+    free(machine->label);
+    free(machine->target);
+    free(machine->session);
+    free(machine->home);
+    free(machine->host);
+    free(machine->hostname);
+    free(machine->system);
+    free(machine);
+    fleet_unref(fleet);
+}
+
+static void end_if_done(struct machine *machine)
+{
+    if (!machine->ending || machine->link || uv_is_closing((uv_handle_t *)&machine->retry))
+        return;
+    on_soon(&machine->soon);
+    uv_close((uv_handle_t *)&machine->retry, on_handle_closed);
+    uv_close((uv_handle_t *)&machine->soon, on_handle_closed);
+}
+
+static void on_established(struct shp_link *link, const char *peer_hello, void *user)
+{
+    struct machine *machine = user;
+    cJSON *hello = json_parse_object(peer_hello, strlen(peer_hello));
+    if (!connect_hello_accept(machine, hello, &machine->link_error)) {
+        shp_link_close(link, machine->link_error.code, machine->link_error.cause);
+        cJSON_Delete(hello);
+        return;
+    }
+    xreplace(&machine->home, json_string(hello, "home"));
+    xreplace(&machine->host, json_string(hello, "host"));
+    xreplace(&machine->hostname, json_string(hello, "hostname"));
+    xreplace(&machine->system, json_string(hello, "system"));
+    cJSON_Delete(hello);
+    machine->generation++;
+    machine->reason = (struct shp_error){0};
+    machine->connected_at_ms = uv_now(machine->fleet->loop);
+    machine->last_seen_unix_ms = unix_ms();
+    set_state(machine, MACHINE_CONNECTED);
+    waiting_flush(machine, NULL);
+}
+
+static void on_request(struct shp_link *link, const struct shp_link_request *request,
+                       const char *json, bool fin, void *user)
+{
+    (void)json;
+    (void)fin;
+    struct machine *machine = user;
+    struct shp_error error = {0};
+    if (request->message == SHP_MSG_SESSION_REQUEST) {
+        machine->inbound_refused++;
+        shp_error_set(&error, SHP_CODE_NOT_RELATED, NULL, "inbound request",
+                      "the controlling session takes no requests from this session");
+    } else {
+        shp_error_set(&error, SHP_CODE_UNKNOWN_MESSAGE, NULL, "inbound request",
+                      "a controller does not serve this message");
+    }
+    shp_link_respond_error(link, request->stream, &error);
+}
+
+static void on_notification(struct shp_link *link, uint32_t stream, uint16_t message,
+                            const char *json, bool fin, void *user)
+{
+    (void)link;
+    (void)stream;
+    (void)fin;
+    struct machine *machine = user;
+    struct machine_events *events = &machine->fleet->events;
+    if (message != SHP_MSG_SESSION_EVENT || !events->on_session_event)
+        return;
+    cJSON *params = json_parse_object(json, strlen(json));
+    if (params)
+        events->on_session_event(machine, params, events->user);
+    cJSON_Delete(params);
+}
+
+/* Bulk of inbound requests: they are refused, so it is used up unread. */
+static void on_bulk(struct shp_link *link, uint32_t stream, const uint8_t *data, size_t len,
+                    bool fin, void *user)
+{
+    (void)data;
+    (void)fin;
+    (void)user;
+    shp_link_consume(link, stream, len);
+}
+
+static void on_closed(struct shp_link *link, const struct shp_error *error,
+                      const struct shp_transport_end *end, void *user)
+{
+    (void)link;
+    struct machine *machine = user;
+    machine->link = NULL;
+    bool was_connected = machine->state == MACHINE_CONNECTED;
+    if (was_connected &&
+        uv_now(machine->fleet->loop) - machine->connected_at_ms >= MACHINE_STABLE_MS)
+        machine->backoff_ms = 0;
+    if (machine->state == MACHINE_CLOSED) {
+        end_if_done(machine);
+        return;
+    }
+    machine->reason = machine->link_error.code ? machine->link_error : *error;
+    machine->link_error = (struct shp_error){0};
+    if (!machine->reason.code)
+        shp_error_set(&machine->reason, SHP_CODE_LINK_LOST, machine->id, "link",
+                      "the helper ended%s%s", end && *end->diagnostic ? ": " : "",
+                      end ? end->diagnostic : "");
+    shp_error_add_machine(&machine->reason, machine->id);
+    set_state(machine, MACHINE_WAITING);
+    struct shp_error unavailable = {0};
+    machine_unavailable(machine, &unavailable);
+    waiting_flush(machine, &unavailable);
+    schedule_retry(machine);
+}
+
+void machine_connect(struct machine *machine)
+{
+    if (machine->state == MACHINE_CLOSED || machine->link || machine->fleet->closing)
+        return;
+    uv_timer_stop(&machine->retry);
+    static const struct shp_link_callbacks callbacks = {
+        .on_established = on_established,
+        .on_request = on_request,
+        .on_notification = on_notification,
+        .on_bulk = on_bulk,
+        .on_closed = on_closed,
+    };
+    struct shp_error error = {0};
+    if (connect_open(machine, &callbacks, &machine->link, &error) == SHP_OK) {
+        set_state(machine, MACHINE_CONNECTING);
+        return;
+    }
+    machine->reason = error;
+    shp_error_add_machine(&machine->reason, machine->id);
+    set_state(machine, MACHINE_WAITING);
+    struct shp_error unavailable = {0};
+    machine_unavailable(machine, &unavailable);
+    waiting_flush(machine, &unavailable);
+    schedule_retry(machine);
+}
+
+void machine_want(struct machine *machine, bool wanted)
+{
+    machine->wanted = wanted;
+    if (wanted && machine->state == MACHINE_IDLE)
+        machine_connect(machine);
+    else if (wanted && machine->state == MACHINE_WAITING &&
+             !uv_is_active((uv_handle_t *)&machine->retry))
+        schedule_retry(machine);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+struct machine *machine_new(struct fleet *fleet, const struct catalog_entry *entry)
+{
+    struct machine *machine = xcalloc(1, sizeof(*machine));
+    machine->fleet = fleet;
+    machine->local = entry == NULL;
+    machine->enabled = entry ? entry->enabled : true;
+    if (entry) {
+        memcpy(machine->id, entry->id, sizeof(machine->id));
+        machine->label = xstrdup(entry->label);
+        machine->target = xstrdup(entry->target);
+        machine->session = xstrdup(entry->session);
+    } else {
+        memcpy(machine->id, MACHINE_LOCAL, sizeof(MACHINE_LOCAL));
+        machine->label = xstrdup(MACHINE_LOCAL);
+        machine->session = xstrdup(fleet->context->herdr_session);
+    }
+    uv_timer_init(fleet->loop, &machine->retry);
+    uv_timer_init(fleet->loop, &machine->soon);
+    machine->retry.data = machine;
+    machine->soon.data = machine;
+    machine->handles_open = 2;
+    fleet->alive++;
+    return machine;
+}
+
+static void drop_link(struct machine *machine, const char *why)
+{
+    shp_error_set(&machine->link_error, SHP_CODE_LINK_LOST, machine->id, "link", "%s", why);
+    if (machine->link)
+        shp_link_close(machine->link, 0, why);
+}
+
+void machine_update(struct machine *machine, const struct catalog_entry *entry)
+{
+    xreplace(&machine->label, entry->label);
+    bool moved = strcmp(machine->target, entry->target) != 0 ||
+                 strcmp(machine->session, entry->session) != 0;
+    xreplace(&machine->target, entry->target);
+    xreplace(&machine->session, entry->session);
+    if (machine->state == MACHINE_CLOSED)
+        set_state(machine, MACHINE_IDLE);
+    bool was_enabled = machine->enabled;
+    machine->enabled = entry->enabled;
+    if (was_enabled && !entry->enabled)
+        machine->wanted = false;
+    if (machine->link && (moved || !entry->enabled))
+        drop_link(machine, moved ? "the catalog changed its target" : "disabled in the catalog");
+}
+
+void machine_close(struct machine *machine)
+{
+    uv_timer_stop(&machine->retry);
+    machine->wanted = false;
+    shp_error_set(&machine->reason, SHP_CODE_SHUTTING_DOWN, machine->id, "link",
+                  "the machine was removed from the fleet");
+    if (machine->link)
+        drop_link(machine, machine->reason.cause);
+    set_state(machine, MACHINE_CLOSED);
+    struct shp_error error = {0};
+    machine_unavailable(machine, &error);
+    waiting_flush(machine, &error);
+}
+
+void machine_end(struct machine *machine)
+{
+    machine_close(machine);
+    machine->ending = true;
+    end_if_done(machine);
+}

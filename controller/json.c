@@ -1,0 +1,46 @@
+#include "controller/json.h"
+
+#include <stdlib.h>
+
+#include "controller/xalloc.h"
+
+const char *json_string(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+bool json_bool(const cJSON *object, const char *name)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+double json_number(const cJSON *object, const char *name, double otherwise)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
+}
+
+void json_add(cJSON *object, const char *name, const char *text)
+{
+    if (text)
+        cJSON_AddStringToObject(object, name, text);
+}
+
+char *json_print(const cJSON *object)
+{
+    char *text = cJSON_PrintUnformatted(object);
+    if (text)
+        return text;
+    return xstrdup("{}");
+}
+
+cJSON *json_parse_object(const char *text, size_t len)
+{
+    cJSON *value = cJSON_ParseWithLength(text, len);
+    if (value && !cJSON_IsObject(value)) {
+        cJSON_Delete(value);
+        return NULL;
+    }
+    return value;
+}
