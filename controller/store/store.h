@@ -77,7 +77,8 @@ int shp_store_operation_acting(struct shp_store *store, const char *id, const ch
 int shp_store_operation_done(struct shp_store *store, const char *id, const char *result,
                              const char *bulk_field, const char *bulk);
 int shp_store_operation_failed(struct shp_store *store, const char *id, const char *error);
-/* Operations that are PLANNED or ACTING, oldest first. */
+/* Operations that are PLANNED or ACTING, oldest first. Finished ones are kept for repeats: the newest
+ * 256, at most 64 MiB of results. */
 int shp_store_operation_each_open(struct shp_store *store,
                                   void (*each)(const struct shp_operation *, void *), void *user);
 
@@ -142,6 +143,8 @@ struct shp_task_record {
     uint64_t created_unix_ms;
 };
 void shp_task_record_fini(struct shp_task_record *task);
+/* Made or replaced by id. The agent must be stored (NOT_FOUND); another task with the same input is
+ * EXISTS. */
 int shp_store_task_put(struct shp_store *store, const struct shp_task_record *task);
 int shp_store_task_get(struct shp_store *store, const char *id, struct shp_task_record *out);
 int shp_store_task_by_input(struct shp_store *store, const char *input,
@@ -174,11 +177,14 @@ void shp_report_record_fini(struct shp_report_record *report);
 /* EXISTS: a report of that id is there already; nothing changes. */
 int shp_store_report_add(struct shp_store *store, const struct shp_report_record *report);
 /* In one transaction: the task becomes state, and the report is added (EXISTS ignored). This is
- * the settlement: afterwards it cannot be lost or made twice. */
+ * the settlement: afterwards it cannot be lost or made twice. A task that has ended before is left
+ * alone, and so is the report: 0 when it ended with the same state, else EXISTS. report may be NULL
+ * (nothing to tell). The task is no longer held. */
 int shp_store_task_settle(struct shp_store *store, const char *task, enum shp_task_state state,
                           const struct shp_report_record *report);
 int shp_store_report_mark(struct shp_store *store, const char *id, enum shp_report_state state);
-/* DUE and PUSHED ones, oldest first. */
+/* DUE and PUSHED ones, oldest first. Opening the store makes PUSHED ones DUE, so PUSHED here means
+ * pushed by this process. A callback of an _each function may change the store. */
 int shp_store_report_each_due(struct shp_store *store,
                               void (*each)(const struct shp_report_record *, void *), void *user);
 
