@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <sodium.h>
 
+#include "controller/clock.h"
 #include "controller/fleet/connect.h"
 #include "controller/fleet/fleet.h"
 #include "controller/json.h"
@@ -26,13 +26,6 @@ struct machine_request {
     struct shp_error error; /* on the failed list */
     struct machine_request *next;
 };
-
-static uint64_t unix_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 const char *machine_state_name(enum machine_state state)
 {
@@ -103,7 +96,7 @@ static void on_answer(struct shp_link *link, const struct shp_link_answer *from_
         shp_error_add_machine(&error, machine->id);
         answer.error = &error;
     } else {
-        machine->last_seen_unix_ms = unix_ms();
+        machine->last_seen_unix_ms = clock_unix_ms();
         result = json_parse_object(from_link->json, strlen(from_link->json));
         bulk = xstrndup(from_link->bulk ? (const char *)from_link->bulk : "", from_link->bulk_len);
         answer.result = result;
@@ -277,7 +270,7 @@ static void on_established(struct shp_link *link, const char *peer_hello, void *
     machine->generation++;
     machine->reason = (struct shp_error){0};
     machine->connected_at_ms = uv_now(machine->fleet->loop);
-    machine->last_seen_unix_ms = unix_ms();
+    machine->last_seen_unix_ms = clock_unix_ms();
     set_state(machine, MACHINE_CONNECTED);
     waiting_flush(machine, NULL);
 }

@@ -1,0 +1,267 @@
+#include "controller/agents/operation.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/agents/action.h"
+#include "controller/clock.h"
+#include "controller/json.h"
+#include "controller/xalloc.h"
+#include "protocol/codec.h"
+#include "protocol/messages.h"
+
+static void tell(struct operation *op, const struct operation_result *result)
+{
+    if (op->attached && op->caller.on_done)
+        op->caller.on_done(result, op->caller.user);
+    op->attached = false;
+}
+
+static void operation_free(struct operation *op)
+{
+    struct operation **slot = &op->app->operations;
+    while (*slot && *slot != op)
+        slot = &(*slot)->next;
+    if (*slot)
+        *slot = op->next;
+    shp_call_fini(&op->call);
+    shp_profiles_fini(&op->profiles);
+    cJSON_Delete(op->progress);
+    free(op);
+}
+
+static void answer_error(const struct operation_caller *caller, const struct shp_error *error)
+{
+    struct operation_result result = {.error = error};
+    if (caller && caller->on_done)
+        caller->on_done(&result, caller->user);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+void operation_finish(struct operation *op, cJSON *value, const char *bulk_field, const char *bulk,
+                      const char *warning)
+{
+    if (op->acts) {
+        char *text = json_print(value);
+        shp_store_operation_done(op->app->store, op->id, text, bulk_field, bulk);
+        free(text);
+    }
+    struct operation_result result = {
+        .value = value, .bulk_field = bulk_field, .bulk = bulk, .warning = warning};
+    tell(op, &result);
+    cJSON_Delete(value);
+    operation_free(op);
+}
+
+void operation_fail(struct operation *op, const struct shp_error *error)
+{
+    struct shp_error copy = *error;
+    if (op->acts && !op->app->closing) {
+        char *text = shp_codec_error_json(&copy);
+        shp_store_operation_failed(op->app->store, op->id, text ? text : "{}");
+        free(text);
+    }
+    struct operation_result result = {.error = &copy};
+    tell(op, &result);
+    operation_free(op);
+}
+
+void operation_failf(struct operation *op, int code, const char *machine, const char *step,
+                     const char *format, ...)
+{
+    char cause[SHP_ERROR_CAUSE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(cause, sizeof(cause), format, args);
+    va_end(args);
+    struct shp_error error = {0};
+    shp_error_set(&error, code, machine, step, "%s", cause);
+    operation_fail(op, &error);
+}
+
+bool operation_acting(struct operation *op, const char *step)
+{
+    char *progress = json_print(op->progress);
+    int rc = shp_store_operation_acting(op->app->store, op->id, step, progress);
+    free(progress);
+    if (rc == SHP_OK)
+        rc = shp_store_sync(op->app->store);
+    if (rc == SHP_OK)
+        return true;
+    operation_failf(op, SHP_CODE_STORE_FAILED, NULL, step, "%s", shp_store_error(op->app->store));
+    return false;
+}
+
+void operation_progress(struct operation *op, cJSON *value)
+{
+    if (op->attached && op->caller.on_progress)
+        op->caller.on_progress(value, op->caller.user);
+    cJSON_Delete(value);
+}
+
+/* ---- begin --------------------------------------------------------------------------------- */
+
+static struct operation *operation_under_way(struct app *app, const char *id)
+{
+    for (struct operation *op = app->operations; op; op = op->next)
+        if (strcmp(op->id, id) == 0)
+            return op;
+    return NULL;
+}
+
+/* The stored end of a call, told again. */
+static void answer_stored(const struct shp_operation *stored, const struct operation_caller *caller)
+{
+    cJSON *value = stored->result ? json_parse_object(stored->result, strlen(stored->result)) : NULL;
+    struct shp_error error = {0};
+    struct operation_result result = {.value = value};
+    if (stored->state == SHP_OPERATION_FAILED || !value) {
+        if (!value || shp_codec_error_read(stored->result, &error) != SHP_OK)
+            shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "repeat call",
+                          "the stored result of operation %s cannot be read", stored->id);
+        result = (struct operation_result){.error = &error};
+    } else {
+        result.bulk_field = stored->bulk_field;
+        result.bulk = stored->bulk;
+    }
+    if (caller->on_done)
+        caller->on_done(&result, caller->user);
+    cJSON_Delete(value);
+}
+
+static void run(struct app *app, const char *id, struct shp_call *call, bool acts,
+                const struct shp_operation *stored, const struct operation_caller *caller)
+{
+    struct operation *op = xcalloc(1, sizeof(*op));
+    op->app = app;
+    snprintf(op->id, sizeof(op->id), "%s", id);
+    op->call = *call;
+    op->acts = acts;
+    op->resumed = stored && stored->state == SHP_OPERATION_ACTING;
+    if (stored && stored->progress)
+        op->progress = json_parse_object(stored->progress, strlen(stored->progress));
+    if (!op->progress)
+        op->progress = cJSON_CreateObject();
+    if (caller) {
+        op->attached = true;
+        op->caller = *caller;
+    }
+    op->next = app->operations;
+    app->operations = op;
+    action_find(op->call.action)->start(op);
+}
+
+void operation_start(struct app *app, const char *id, const cJSON *object, const char *message,
+                     const struct operation_caller *caller)
+{
+    struct operation *running = operation_under_way(app, id);
+    if (running) {
+        running->attached = true;
+        running->canceled = false;
+        running->caller = *caller;
+        return;
+    }
+    struct shp_error error = {0};
+    struct shp_call call;
+    if (shp_call_parse(&call, object, message, &error) != SHP_OK) {
+        answer_error(caller, &error);
+        return;
+    }
+    const struct action_entry *action = action_find(call.action);
+    if (!action->acts) {
+        run(app, id, &call, false, NULL, caller);
+        return;
+    }
+    char *text = json_print(object);
+    struct shp_operation stored = {0};
+    bool same = false;
+    int rc = shp_store_operation_begin(app->store, id, text, message, clock_unix_ms(), &stored,
+                                       &same);
+    free(text);
+    if (rc != SHP_OK && rc != SHP_ERR_EXISTS) {
+        shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "store call", "%s",
+                      shp_store_error(app->store));
+        answer_error(caller, &error);
+    } else if (rc == SHP_ERR_EXISTS && !same) {
+        shp_error_set(&error, SHP_CODE_DUPLICATE_CONFLICT, NULL, "store call",
+                      "operation %s was another call before", id);
+        answer_error(caller, &error);
+    } else if (stored.state == SHP_OPERATION_DONE || stored.state == SHP_OPERATION_FAILED) {
+        answer_stored(&stored, caller);
+    } else {
+        run(app, id, &call, true, &stored, caller);
+        shp_operation_fini(&stored);
+        return;
+    }
+    shp_operation_fini(&stored);
+    shp_call_fini(&call);
+}
+
+void operation_detach(struct app *app, const char *id, void *user)
+{
+    struct operation *op = operation_under_way(app, id);
+    if (!op || !op->attached || op->caller.user != user)
+        return;
+    op->attached = false;
+    op->canceled = true;
+}
+
+/* ---- after a crash ------------------------------------------------------------------------- */
+
+struct open_list {
+    struct shp_operation *items;
+    size_t len;
+};
+
+static void collect(const struct shp_operation *stored, void *user)
+{
+    struct open_list *list = user;
+    list->items = xrealloc(list->items, (list->len + 1) * sizeof(*list->items));
+    struct shp_operation *copy = &list->items[list->len++];
+    *copy = *stored;
+    copy->call = xstrdup(stored->call);
+    copy->message = xstrdup(stored->message);
+    copy->result = xstrdup(stored->result);
+    copy->bulk_field = xstrdup(stored->bulk_field);
+    copy->bulk = xstrdup(stored->bulk);
+    copy->progress = xstrdup(stored->progress);
+}
+
+void operation_resume_open(struct app *app)
+{
+    struct open_list list = {0};
+    shp_store_operation_each_open(app->store, collect, &list);
+    for (size_t i = 0; i < list.len; i++) {
+        struct shp_operation *stored = &list.items[i];
+        cJSON *object = json_parse_object(stored->call, strlen(stored->call));
+        struct shp_call call;
+        struct shp_error error = {0};
+        if (operation_under_way(app, stored->id)) {
+            /* somebody asked for it again already */
+        } else if (object && shp_call_parse(&call, object, stored->message, &error) == SHP_OK) {
+            run(app, stored->id, &call, true, stored, NULL);
+        } else {
+            shp_error_set(&error, SHP_CODE_OPERATION_INTERRUPTED, NULL, "resume call",
+                          "the stored call cannot be read");
+            char *text = shp_codec_error_json(&error);
+            shp_store_operation_failed(app->store, stored->id, text ? text : "{}");
+            free(text);
+        }
+        cJSON_Delete(object);
+        shp_operation_fini(stored);
+    }
+    free(list.items);
+}
+
+void operation_abandon_all(struct app *app)
+{
+    struct shp_error error = {0};
+    shp_error_set(&error, SHP_CODE_SHUTTING_DOWN, NULL, "agents call", "the controller ends");
+    for (struct operation *op = app->operations; op; op = op->next) {
+        struct operation_result result = {.error = &error};
+        tell(op, &result);
+    }
+}
