@@ -25,7 +25,7 @@ struct shp_link;
 /* Result of a prelude step. */
 enum shp_prelude_status {
     SHP_PRELUDE_MORE,   /* all bytes taken, more wanted */
-    SHP_PRELUDE_READY,  /* the session begins after *taken bytes; config->marker, psk set */
+    SHP_PRELUDE_READY,  /* the session begins after *taken bytes */
     SHP_PRELUDE_FAILED, /* *error says why; the link closes */
 };
 
@@ -50,7 +50,8 @@ struct shp_link_request {
 };
 
 struct shp_link_callbacks {
-    /* Responder: the peer's hello. Answer with shp_link_set_hello, or refuse with shp_link_close. */
+    /* Responder: the peer's hello. Answer with shp_link_set_hello, or refuse with shp_link_close.
+     */
     void (*on_hello)(struct shp_link *link, const char *json, void *user);
     void (*on_established)(struct shp_link *link, const char *peer_hello, void *user);
     /* With fin false BULK follows in on_bulk. Keep the stream number and answer later. */
@@ -79,7 +80,7 @@ typedef void (*shp_link_answer_cb)(struct shp_link *link, const struct shp_link_
 
 struct shp_link_options {
     struct shp_transport *transport;   /* not opened yet; the link owns it from here on success */
-    struct shp_session_config session; /* random bytes are filled in by the link */
+    struct shp_session_config session; /* psk, ephemeral and now_ms are filled in by the link */
     const struct shp_prelude *prelude; /* NULL: the session begins at once; copied, freed by us */
     struct shp_link_callbacks callbacks;
     void *user;
@@ -90,23 +91,36 @@ int shp_link_open(struct shp_link **out, uv_loop_t *loop, const struct shp_link_
 
 int shp_link_set_hello(struct shp_link *link, const char *json);
 
+/* A fresh public marker of a launch: 32 hex digits. sodium_init was called. */
+void shp_link_random_marker(char marker[SHP_MARKER_HEX + 1]);
+
 /*
  * Ask and get one answer callback, never inside this call, also at deadline, cancel and loss.
- * json: result of params; bulk: whole bulk in, copied (NULL: none). id NULL: a fresh random one.
- * *stream (may be NULL) is for shp_link_cancel. STATE: not established or closing; LIMIT.
+ * json: the params; bulk: whole bulk in, copied (NULL: none). id NULL: a fresh random one.
+ * *stream (may be NULL) is for shp_link_cancel. STATE: not established or closing; LIMIT: too many
+ * open streams, json or bulk too long; AGAIN: too much output waits, ask again in on_writable.
  */
 int shp_link_request(struct shp_link *link, uint16_t message, const uint8_t *id,
                      uint32_t timeout_ms, const char *json, const uint8_t *bulk, size_t bulk_len,
                      shp_link_answer_cb cb, void *user, uint32_t *stream);
 void shp_link_cancel(struct shp_link *link, uint32_t stream, int code);
 
-/* Answers, whole: the bulk is copied and sent under credit by the link. NOT_FOUND: given up. */
+/*
+ * Answers, whole: the bulk is copied and sent under credit by the link, a head that finds the
+ * output full waits. NOT_FOUND: the asker gave up, or the link is closing; drop the answer. LIMIT,
+ * NOMEM: nothing was sent, answer with an error.
+ */
 int shp_link_respond(struct shp_link *link, uint32_t stream, const char *json, const uint8_t *bulk,
                      size_t bulk_len);
 int shp_link_respond_error(struct shp_link *link, uint32_t stream, const struct shp_error *error);
+
+/* STATE: not established; LIMIT; AGAIN: tell again in on_writable. */
 int shp_link_notify(struct shp_link *link, uint16_t message, const char *json);
 
-/* Answers in pieces, for what is relayed: head, then bulk as shp_session_send_bulk. */
+/*
+ * Answers in pieces, for what is relayed: head (AGAIN as above), then bulk as
+ * shp_session_send_bulk: *taken may be less than len, the rest goes in on_writable.
+ */
 int shp_link_respond_begin(struct shp_link *link, uint32_t stream, const char *json);
 int shp_link_send_bulk(struct shp_link *link, uint32_t stream, const uint8_t *data, size_t len,
                        bool fin, size_t *taken);

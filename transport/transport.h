@@ -6,7 +6,10 @@
  * shp_transport_close -> on_closed exactly once -> shp_transport_free. A transport that fails or
  * whose peer ends calls on_closed by itself; then shp_transport_free only. Callbacks come from the
  * loop, never inside a call of this interface, and may call any function but shp_transport_free
- * (which is allowed in on_closed).
+ * (which is allowed in on_closed, and before shp_transport_open).
+ *
+ * The first transport of a process makes it ignore SIGPIPE where that signal still has its default
+ * action: a peer that is gone is an error here, not a death.
  */
 #ifndef SHP_TRANSPORT_TRANSPORT_H
 #define SHP_TRANSPORT_TRANSPORT_H
@@ -57,6 +60,7 @@ struct shp_transport {
     struct shp_transport_callbacks callbacks;
     void *user;
     int state;
+    bool reading; /* the user wants on_read */
 };
 
 /* Start. 0, or an error for what is wrong at once (STATE); later failures come as on_closed. */
@@ -86,18 +90,26 @@ const char *shp_transport_name(const struct shp_transport *transport);
 
 /* Two ends in one process, for tests. Script: see transport_pipe.c's options. */
 struct shp_pipe_options {
-    uint64_t seed;        /* for the splitting of chunks; 0: whole writes */
-    uint32_t delay_ms;    /* one-way delay */
-    size_t window_bytes;  /* bytes under way before write takes no more; 0: 256 KiB */
-    int64_t cut_after;    /* the link breaks after that many bytes in all; negative: never */
+    uint64_t seed;       /* for the splitting of chunks; 0: whole writes */
+    uint32_t delay_ms;   /* one-way delay */
+    size_t window_bytes; /* bytes under way, each way, before write takes no more; 0: 256 KiB */
+    int64_t cut_after;   /* the link breaks after that many bytes of both ways; negative: never */
 };
 int shp_transport_pipe_new(struct shp_transport **a, struct shp_transport **b, uv_loop_t *loop,
                            const struct shp_pipe_options *options);
 
-/* Descriptors that are ours, such as 0 and 1; made non-blocking, restored on free. */
+/*
+ * Descriptors that are ours, such as 0 and 1: pipes, sockets or terminals. Taken over on success:
+ * 0 to 2 are replaced by /dev/null (so that a stray printf cannot reach the wire), others are
+ * closed; non-blocking while in use, and put back to their old mode before they are closed.
+ * INVALID: not such a descriptor.
+ */
 int shp_transport_stdio_new(struct shp_transport **out, uv_loop_t *loop, int fd_in, int fd_out);
 
-/* A connected or listening-accepted unix socket given as an open uv_pipe_t is taken over. */
+/*
+ * A connected or accepted unix socket given as an open uv_pipe_t from shp_malloc on the same loop:
+ * taken over, closed and freed by the transport. Its data field is ours from here on.
+ */
 int shp_transport_socket_new(struct shp_transport **out, uv_loop_t *loop, uv_pipe_t *pipe);
 
 /* Connect to a unix socket path. */
@@ -121,12 +133,27 @@ int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
  * classified from the exit and standard error (connect_failed, host_key_unknown, ...).
  */
 struct shp_openssh_options {
-    const char *target;        /* not beginning with '-'; else INVALID */
+    const char *target;        /* shp_openssh_target_ok, else INVALID */
     const char *command;       /* remote command line */
     const char *ssh_auth_sock; /* NULL: as in our environment */
     const char *ssh_path;      /* NULL: "ssh" from PATH */
 };
 int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
                               const struct shp_openssh_options *options);
+
+/* Not empty, at most 512 bytes, no control characters, does not begin with '-'. */
+bool shp_openssh_target_ok(const char *target);
+
+/* What `ssh -G` said of the target. Strings are empty where it said nothing. */
+struct shp_openssh_resolved {
+    char hostname[256];
+    char user[128];
+    uint32_t port;
+    bool proxied; /* ProxyJump or ProxyCommand */
+};
+
+/* Borrowed until the transport is freed; NULL before `ssh -G` has answered. */
+const struct shp_openssh_resolved *
+shp_transport_openssh_resolved(const struct shp_transport *transport);
 
 #endif
