@@ -1,0 +1,63 @@
+/**
+ * What Pi is doing, as its events tell it: may a message be handed over now, is a run active.
+ *
+ * `isIdle` of Pi is the truth where it can be asked; events fill in what it does not tell apart
+ * (a run from a compaction).
+ */
+export class Activity {
+  readonly #isIdle: () => boolean;
+  #runActive = false;
+  #compacting = false;
+  #aborted = false;
+
+  constructor(isIdle: () => boolean) {
+    this.#isIdle = isIdle;
+  }
+
+  runBegan(): void {
+    this.#runActive = true;
+    this.#aborted = false;
+  }
+
+  /** Whatever event was missed: a turn runs, so no compaction does. */
+  turnBegan(): void {
+    this.#runActive = true;
+    this.#compacting = false;
+  }
+
+  settled(aborted: boolean): void {
+    this.#runActive = false;
+    this.#aborted = aborted;
+  }
+
+  compactionBegan(): void {
+    this.#compacting = true;
+  }
+
+  compactionEnded(): void {
+    this.#compacting = false;
+  }
+
+  get idle(): boolean {
+    return this.#isIdle();
+  }
+
+  get inRun(): boolean {
+    return this.#runActive && !this.idle;
+  }
+
+  get compacting(): boolean {
+    return this.#compacting && !this.idle;
+  }
+
+  /** Neither idle nor in a run, or compacting: a message would be lost or run beside it. */
+  get busy(): boolean {
+    if (this.idle) return false;
+    return this.#compacting || !this.#runActive;
+  }
+
+  /** The last run was stopped by a person, and none began since. */
+  get stoppedByPerson(): boolean {
+    return this.#aborted;
+  }
+}
