@@ -63,12 +63,17 @@ struct shp_call {
     enum shp_tristate blocking;
     enum shp_read_source source;
     int lines; /* 1..200, default 40 */
+    bool context; /* attach, detach */
+    bool board;   /* attach, detach */
 };
 
 /*
- * Check arguments. message: the text that travelled beside the object (then object has no message
- * field), or NULL. *error on failure: invalid_call, unknown_action, unknown_field (all of them are
- * named), missing_field, field_invalid, message_too_large, unsupported_action; outcome rejected.
+ * Check arguments. object: NULL or {} (help), a string (help, or JSON of an object), or an object;
+ * members that are null count as not given. message: the text that travelled beside the object (then
+ * object has no message field), or NULL. *error on failure: invalid_call, unknown_action,
+ * unknown_field (all of them are named), missing_field, field_invalid, message_too_large,
+ * unsupported_action (last: the fields were right); outcome rejected. Returns 0, SHP_ERR_INVALID or
+ * SHP_ERR_NOMEM. *out is filled on success only, and then the caller's (shp_call_fini).
  */
 int shp_call_parse(struct shp_call *out, const cJSON *object, const char *message,
                    struct shp_error *error);
