@@ -16,6 +16,9 @@ const CAPTURE_LIMIT_BYTES = 4 * 1024 * 1024;
 /** Longest path of a process's open files that is looked at per process. */
 const FD_SCAN_LIMIT = 512;
 
+/** How long output may still come after a child's end. */
+const DRAIN_MS = 200;
+
 /** Deadline for things that normally take milliseconds, on a loaded two-core machine. */
 export const SHORT_MS = 20_000;
 /** Deadline for things that start Pi, ssh or a build product. */
@@ -134,6 +137,8 @@ export class Child {
                 resolve({ code, signal });
             };
             proc.on("close", done);
+            /* A grandchild that inherited the pipes must not make this process look alive. */
+            proc.on("exit", (code, signal) => setTimeout(() => done(code, signal), DRAIN_MS));
             proc.on("error", (err) => {
                 this.keep("stderr", Buffer.from(`${this.what}: ${err.message}\n`));
                 done(127, null);
