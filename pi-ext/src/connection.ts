@@ -1,15 +1,15 @@
 /**
  * The only file with sockets and pipes: joins a Peer to a pair of streams.
  *
- * Everything here is unref'd, so a link never keeps Pi from ending; `hold` is for the time of a
- * call that somebody waits for. Every callback is guarded: an exception in one would end Pi.
+ * Everything here is unref'd, so a link never keeps Pi from ending; who waits for an answer keeps
+ * the process alive himself. Every callback is guarded: an exception in one would end Pi.
  */
 import type { Readable, Writable } from "node:stream";
 import { Peer, type PeerHandlers } from "./peer.ts";
 import type { JsonObject } from "./frames.ts";
 import type { Role } from "./session.ts";
 
-type Unrefable = { ref?: () => unknown; unref?: () => unknown };
+type Unrefable = { unref?: () => unknown };
 
 const CLOSE_GRACE_MS = 1000;
 
@@ -17,26 +17,21 @@ export class Connection {
   readonly peer: Peer;
   readonly #input: Readable;
   readonly #output: Writable;
-  readonly #extra: Unrefable[];
   #timer: NodeJS.Timeout | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
   #blocked = false;
   #ended = false;
-  #holds = 0;
   #pumping = false;
 
-  /** `extra`: what else keeps the process alive with this link (the child process). */
   constructor(options: {
     input: Readable;
     output: Writable;
     role: Role;
     hello?: JsonObject;
     handlers: PeerHandlers;
-    extra?: Unrefable[];
   }) {
     this.#input = options.input;
     this.#output = options.output;
-    this.#extra = options.extra ?? [];
     const handlers: PeerHandlers = {
       ...options.handlers,
       closed: (error) => {
@@ -58,19 +53,8 @@ export class Connection {
     this.#output.on("drain", this.#onDrain);
     this.#output.on("error", this.#onEnd);
     this.#output.on("close", this.#onEnd);
-    this.#setRef(false);
+    for (const thing of [this.#input as Unrefable, this.#output as Unrefable]) thing.unref?.();
     this.#pump();
-  }
-
-  /** Keeps the process alive until the returned function is called. */
-  hold(): () => void {
-    if (this.#holds++ === 0) this.#setRef(true);
-    let held = true;
-    return () => {
-      if (!held) return;
-      held = false;
-      if (--this.#holds === 0) this.#setRef(false);
-    };
   }
 
   /** Orderly end; the streams are destroyed when the close frame is out. */
@@ -145,12 +129,5 @@ export class Connection {
     this.#arm();
     this.#input.destroy();
     this.#output.destroy();
-  }
-
-  #setRef(on: boolean): void {
-    for (const thing of [this.#input as Unrefable, this.#output as Unrefable, ...this.#extra]) {
-      if (on) thing.ref?.();
-      else thing.unref?.();
-    }
   }
 }
