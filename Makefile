@@ -27,6 +27,7 @@ help:
 build:
 	@$(CONFIGURE) -B $(BUILD) -DSHP_HELPER=static
 	@cmake --build $(BUILD) -j $(JOBS)
+	@sh scripts/build-ext $(BUILD)
 
 build-sanitize:
 	@$(CONFIGURE) -B $(BUILD)-asan -DCMAKE_BUILD_TYPE=Debug -DSHP_SANITIZE=ON
@@ -49,7 +50,7 @@ fuzz:
 
 format:
 	@command -v clang-format >/dev/null || { echo 'make format: clang-format is not installed'; exit 1; }
-	@git ls-files -z '*.c' '*.h' | xargs -0 -r clang-format -i
+	@git ls-files -z '*.c' '*.h' ':!protocol/messages.*' | xargs -0 -r clang-format -i
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install $(BUILD) --prefix '$(PREFIX)'
