@@ -1,6 +1,7 @@
 #include "controller/json.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "controller/xalloc.h"
 
@@ -19,6 +20,18 @@ double json_number(const cJSON *object, const char *name, double otherwise)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
+}
+
+const cJSON *json_find(const cJSON *array, const char *name, const char *value)
+{
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *own = json_string(item, name);
+        if (own && value && strcmp(own, value) == 0)
+            return item;
+    }
+    return NULL;
 }
 
 void json_add(cJSON *object, const char *name, const char *text)

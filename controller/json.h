@@ -11,6 +11,9 @@ const char *json_string(const cJSON *object, const char *name);
 bool json_bool(const cJSON *object, const char *name);
 double json_number(const cJSON *object, const char *name, double otherwise);
 
+/* First object of array whose string member name is value; borrowed, or NULL. */
+const cJSON *json_find(const cJSON *array, const char *name, const char *value);
+
 /* Add a string member; a NULL text adds nothing. */
 void json_add(cJSON *object, const char *name, const char *text);
 

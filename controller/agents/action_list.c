@@ -53,18 +53,6 @@ static void on_timer_closed(uv_handle_t *handle)
     list_release(list);
 }
 
-static const char *label_of(const cJSON *array, const char *id_name, const char *id)
-{
-    const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, array)
-    {
-        const char *own = json_string(item, id_name);
-        if (own && id && strcmp(own, id) == 0)
-            return json_string(item, "label");
-    }
-    return id;
-}
-
 static void add_receiver(cJSON *entry, const cJSON *receivers, const char *terminal_id)
 {
     const cJSON *item = NULL;
@@ -92,6 +80,15 @@ static bool is_watched(struct app *app, const char *machine, const char *termina
     return watched;
 }
 
+/* The label of a workspace or tab, or its id when it has none. */
+static void add_place(cJSON *entry, const char *name, const cJSON *places, const char *id_name,
+                      const cJSON *agent)
+{
+    const char *id = json_string(agent, id_name);
+    const char *label = json_string(json_find(places, id_name, id), "label");
+    json_add(entry, name, label ? label : id);
+}
+
 static cJSON *agent_entry(struct app *app, const struct list_machine *from, const cJSON *agent)
 {
     const cJSON *workspaces = cJSON_GetObjectItemCaseSensitive(from->roster, "workspaces");
@@ -108,9 +105,8 @@ static cJSON *agent_entry(struct app *app, const struct list_machine *from, cons
         json_add(entry, "cwd", cwd);
     else
         cJSON_AddNullToObject(entry, "cwd");
-    json_add(entry, "workspace",
-             label_of(workspaces, "workspace_id", json_string(agent, "workspace_id")));
-    json_add(entry, "tab", label_of(tabs, "tab_id", json_string(agent, "tab_id")));
+    add_place(entry, "workspace", workspaces, "workspace_id", agent);
+    add_place(entry, "tab", tabs, "tab_id", agent);
     cJSON_AddBoolToObject(entry, "monitored", is_watched(app, from->machine->id, terminal));
     add_receiver(entry, from->receivers, terminal);
     return entry;

@@ -97,6 +97,7 @@ void shp_name_derive(char out[33], const char *label, unsigned attempt)
     if (used > room)
         used = room;
     name[used] = '\0';
-    trim_dashes(name, used);
-    snprintf(out, NAME_MAX_LEN + 1, "%s%s", name, suffix);
+    used = trim_dashes(name, used);
+    memcpy(out, name, used);
+    memcpy(out + used, suffix, strlen(suffix) + 1);
 }

@@ -39,6 +39,13 @@ static void answer_error(const struct operation_caller *caller, const struct shp
         caller->on_done(&result, caller->user);
 }
 
+static void store_failure(struct app *app, const char *id, const struct shp_error *error)
+{
+    char text[SHP_CODEC_ERROR_JSON_MAX];
+    shp_codec_error_print(text, error);
+    shp_store_operation_failed(app->store, id, text);
+}
+
 /* ---- ends ---------------------------------------------------------------------------------- */
 
 void operation_finish(struct operation *op, cJSON *value, const char *bulk_field, const char *bulk,
@@ -60,9 +67,7 @@ void operation_fail(struct operation *op, const struct shp_error *error)
 {
     struct shp_error copy = *error;
     if (op->acts && !op->app->closing) {
-        char *text = shp_codec_error_json(&copy);
-        shp_store_operation_failed(op->app->store, op->id, text ? text : "{}");
-        free(text);
+        store_failure(op->app, op->id, &copy);
     }
     struct operation_result result = {.error = &copy};
     tell(op, &result);
@@ -118,10 +123,13 @@ static void answer_stored(const struct shp_operation *stored, const struct opera
     cJSON *value = stored->result ? json_parse_object(stored->result, strlen(stored->result)) : NULL;
     struct shp_error error = {0};
     struct operation_result result = {.value = value};
-    if (stored->state == SHP_OPERATION_FAILED || !value) {
-        if (!value || shp_codec_error_read(stored->result, &error) != SHP_OK)
-            shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "repeat call",
-                          "the stored result of operation %s cannot be read", stored->id);
+    if (!value) {
+        shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "repeat call",
+                      "the stored result of operation %s cannot be read", stored->id);
+        result = (struct operation_result){.error = &error};
+    } else if (stored->state == SHP_OPERATION_FAILED) {
+        shp_codec_error_parse(&error, shp_code_from_name(json_string(value, "code")),
+                              stored->result, strlen(stored->result));
         result = (struct operation_result){.error = &error};
     } else {
         result.bulk_field = stored->bulk_field;
@@ -207,6 +215,15 @@ void operation_detach(struct app *app, const char *id, void *user)
         return;
     op->attached = false;
     op->canceled = true;
+    if (op->on_cancel)
+        op->on_cancel(op, op->on_cancel_user);
+}
+
+void operation_detach_quietly(struct app *app, const char *id, void *user)
+{
+    struct operation *op = operation_under_way(app, id);
+    if (op && op->attached && op->caller.user == user)
+        op->attached = false;
 }
 
 /* ---- after a crash ------------------------------------------------------------------------- */
@@ -246,9 +263,7 @@ void operation_resume_open(struct app *app)
         } else {
             shp_error_set(&error, SHP_CODE_OPERATION_INTERRUPTED, NULL, "resume call",
                           "the stored call cannot be read");
-            char *text = shp_codec_error_json(&error);
-            shp_store_operation_failed(app->store, stored->id, text ? text : "{}");
-            free(text);
+            store_failure(app, stored->id, &error);
         }
         cJSON_Delete(object);
         shp_operation_fini(stored);

@@ -42,6 +42,9 @@ struct operation {
     bool canceled; /* a caller gave up: stop before the submission, where nothing is lost by it */
     struct operation_caller caller;
     cJSON *progress; /* what the steps made; stored by operation_acting */
+    /* Set by an action that waits: its caller gave up. May end the operation. */
+    void (*on_cancel)(struct operation *op, void *user);
+    void *on_cancel_user;
     struct operation *next;
 };
 
@@ -54,6 +57,9 @@ void operation_start(struct app *app, const char *id, const cJSON *call, const c
 
 /* The caller of that user pointer gives up; no callback comes any more. */
 void operation_detach(struct app *app, const char *id, void *user);
+
+/* As operation_detach, but the controller ends with the caller: nothing is canceled. */
+void operation_detach_quietly(struct app *app, const char *id, void *user);
 
 /* Take up what the store holds as open and nobody asked for again. */
 void operation_resume_open(struct app *app);

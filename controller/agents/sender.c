@@ -22,19 +22,6 @@ static void end(struct describing *call)
     free(call);
 }
 
-/* Label of the entry of array whose id_name is id. */
-static const char *label_of(const cJSON *array, const char *id_name, const char *id)
-{
-    const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, array)
-    {
-        const char *own = json_string(item, id_name);
-        if (own && id && strcmp(own, id) == 0)
-            return json_string(item, "label");
-    }
-    return NULL;
-}
-
 static void on_roster(struct machine *machine, const struct herdr_answer *answer, void *user)
 {
     (void)machine;
@@ -43,9 +30,9 @@ static void on_roster(struct machine *machine, const struct herdr_answer *answer
         const cJSON *workspaces = cJSON_GetObjectItemCaseSensitive(answer->result, "workspaces");
         const cJSON *tabs = cJSON_GetObjectItemCaseSensitive(answer->result, "tabs");
         json_add(call->sender, "workspace_name",
-                 label_of(workspaces, "workspace_id", json_string(call->sender, "workspace")));
+                 json_string(json_find(workspaces, "workspace_id", json_string(call->sender, "workspace")), "label"));
         json_add(call->sender, "tab_name",
-                 label_of(tabs, "tab_id", json_string(call->sender, "tab")));
+                 json_string(json_find(tabs, "tab_id", json_string(call->sender, "tab")), "label"));
     }
     end(call);
 }

@@ -9,6 +9,7 @@
  */
 #include "controller/profiles/profile_internal.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,14 @@ static int fail(struct shp_error *error, const char *what, const char *path)
     shp_error_set(error, SHP_CODE_PROFILE_INVALID, NULL, "install profiles", "%s: cannot %s: %s",
                   path, what, strerror(saved));
     return saved == ENOMEM ? SHP_ERR_NOMEM : SHP_ERR_IO;
+}
+
+/* The load has checked that the agent directory leaves room for every name below it. */
+static void join(char *out, size_t size, const char *folder, const char *name)
+{
+    int len = snprintf(out, size, "%s/%s", folder, name);
+    assert(len > 0 && (size_t)len < size);
+    (void)len;
 }
 
 static int write_file(const char *path, const char *text)
@@ -61,7 +70,7 @@ static void stage_remove(const char *stage)
     char path[SHP_PROFILE_PATH_MAX];
     int saved = errno;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", stage, files[i]);
+        join(path, sizeof path, stage, files[i]);
         unlink(path);
     }
     rmdir(stage);
@@ -77,9 +86,8 @@ static void stale_remove(const char *root)
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (strncmp(entry->d_name, STAGE_PREFIX, sizeof STAGE_PREFIX - 1) != 0)
             continue;
-        int len = snprintf(path, sizeof path, "%s/%s", root, entry->d_name);
-        if (len > 0 && (size_t)len < sizeof path)
-            stage_remove(path);
+        join(path, sizeof path, root, entry->d_name);
+        stage_remove(path);
     }
     if (dir != NULL)
         closedir(dir);
@@ -111,16 +119,17 @@ static int install_one(const char *root, const struct shp_bundled_profile *bundl
     char target[SHP_PROFILE_PATH_MAX], stage[SHP_PROFILE_PATH_MAX];
     char path[SHP_PROFILE_PATH_MAX + 32];
     struct stat st;
-    snprintf(target, sizeof target, "%s/profiles/%s", root, bundled->name);
+    join(path, sizeof path, root, "profiles");
+    join(target, sizeof target, path, bundled->name);
     if (lstat(target, &st) == 0)
         return 0;
-    snprintf(stage, sizeof stage, "%s/" STAGE_PREFIX "XXXXXX", root);
+    join(stage, sizeof stage, root, STAGE_PREFIX "XXXXXX");
     if (mkdtemp(stage) == NULL)
         return fail(error, "make a directory", stage);
-    snprintf(path, sizeof path, "%s/profile.json", stage);
+    join(path, sizeof path, stage, "profile.json");
     int rc = write_file(path, bundled->json);
     if (rc == 0) {
-        snprintf(path, sizeof path, "%s/prompt.md", stage);
+        join(path, sizeof path, stage, "prompt.md");
         rc = write_file(path, bundled->prompt);
     }
     if (rc == 0) {
@@ -139,8 +148,8 @@ int shp_profiles_install(const char *agent_dir, struct shp_error *error)
 {
     char root[SHP_PROFILE_PATH_MAX], path[SHP_PROFILE_PATH_MAX];
     struct stat st;
-    snprintf(root, sizeof root, "%s/shepherdr", agent_dir);
-    snprintf(path, sizeof path, "%s/" MARKER, root);
+    join(root, sizeof root, agent_dir, "shepherdr");
+    join(path, sizeof path, root, MARKER);
     if (lstat(path, &st) == 0)
         return 0;
     if (mkdir(agent_dir, 0700) != 0 && errno != EEXIST)
@@ -156,7 +165,7 @@ int shp_profiles_install(const char *agent_dir, struct shp_error *error)
         goto out;
     if (locked)
         stale_remove(root);
-    snprintf(path, sizeof path, "%s/profiles", root);
+    join(path, sizeof path, root, "profiles");
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         err = fail(error, "make the directory", path);
         goto out;
@@ -165,7 +174,7 @@ int shp_profiles_install(const char *agent_dir, struct shp_error *error)
         err = install_one(root, &shp_bundled_profiles[i], error);
     if (err != 0)
         goto out;
-    snprintf(path, sizeof path, "%s/" MARKER, root);
+    join(path, sizeof path, root, MARKER);
     int marker = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (marker >= 0)
         close(marker);

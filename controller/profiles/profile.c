@@ -156,7 +156,7 @@ int shp_profiles_load(struct shp_profiles *out, const char *agent_dir, struct sh
     char root[SHP_PROFILE_PATH_MAX];
     /* Room for the names that the installation puts below it. */
     if (agent_dir == NULL || agent_dir[0] != '/' ||
-        strlen(agent_dir) + 128 > SHP_PROFILE_PATH_MAX) {
+        strlen(agent_dir) + 512 > SHP_PROFILE_PATH_MAX) {
         shp_error_set(error, SHP_CODE_PROFILE_INVALID, NULL, STEP,
                       "the agent directory has no usable absolute path");
         return SHP_ERR_INVALID;

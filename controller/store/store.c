@@ -42,8 +42,8 @@ int shp_store_failure(struct shp_store *store, const char *what)
     default:
         break;
     }
-    snprintf(store->error, sizeof store->error, "%s: %s (%s, SQLite code %d)", what, text, where,
-             code);
+    snprintf(store->error, sizeof store->error, "%s: %s (%.512s, SQLite code %d)", what, text,
+             where, code);
     switch (code) {
     case SQLITE_CONSTRAINT_UNIQUE:
     case SQLITE_CONSTRAINT_PRIMARYKEY:
@@ -75,7 +75,12 @@ int shp_store_run(struct shp_store *store, sqlite3_stmt *statement, const char *
     int err = 0;
     if (statement == NULL)
         return shp_store_failure(store, what);
-    if (sqlite3_step(statement) != SQLITE_DONE) {
+    if (store->bind_code != 0) {
+        snprintf(store->error, sizeof store->error, "%s: %s", what,
+                 sqlite3_errstr(store->bind_code));
+        err = store->bind_code == SQLITE_NOMEM ? SHP_ERR_NOMEM : SHP_ERR_IO;
+        store->bind_code = 0;
+    } else if (sqlite3_step(statement) != SQLITE_DONE) {
         err = shp_store_failure(store, what);
     } else {
         store->unsynced = true;
@@ -111,13 +116,14 @@ void shp_store_rollback(struct shp_store *store)
     memcpy(store->error, kept, sizeof kept);
 }
 
-void shp_store_bind_text(sqlite3_stmt *statement, int index, const char *text)
+void shp_store_bind_text(struct shp_store *store, sqlite3_stmt *statement, int index,
+                         const char *text)
 {
-    if (text == NULL)
-        sqlite3_bind_null(statement, index);
-    else
-        /* Static: the caller's text outlives the step, and the binding is cleared after it. */
-        sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+    /* Static: the caller's text outlives the step, and the binding is cleared after it. */
+    int rc = text == NULL ? sqlite3_bind_null(statement, index)
+                          : sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+    if (rc != SQLITE_OK)
+        store->bind_code = rc;
 }
 
 void shp_store_bind_u64(sqlite3_stmt *statement, int index, uint64_t value)
@@ -436,13 +442,14 @@ int shp_store_sync(struct shp_store *store)
             }
         }
         if (store->wal_fd < 0) {
-            snprintf(store->error, sizeof store->error, "open the log of %s: %s", store->path,
+            snprintf(store->error, sizeof store->error, "open the log of %.512s: %s", store->path,
                      strerror(errno));
             return SHP_ERR_IO;
         }
     }
     if (fdatasync(store->wal_fd) != 0) {
-        snprintf(store->error, sizeof store->error, "sync %s: %s", store->path, strerror(errno));
+        snprintf(store->error, sizeof store->error, "sync %.512s: %s", store->path,
+                 strerror(errno));
         return SHP_ERR_IO;
     }
     store->unsynced = false;

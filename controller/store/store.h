@@ -22,11 +22,11 @@
 struct shp_store;
 
 struct shp_store_options {
-    const char *agent_dir;     /* state lives in <agent_dir>/shepherdr/state */
-    const char *pi_session_id; /* part of the file name */
-    const char *header;        /* session header's id and timestamp: its 8-hex hash is the rest */
+    const char *agent_dir;       /* state lives in <agent_dir>/shepherdr/state */
+    const char *pi_session_id;   /* part of the file name */
+    const char *header;          /* session header's id and timestamp: its 8-hex hash is the rest */
     const char *pi_session_file; /* recorded, so that a sweep can tell whether it still exists */
-    bool memory;               /* --no-session: nothing on disk */
+    bool memory;                 /* --no-session: nothing on disk */
     uint64_t now_unix_ms;
 };
 
@@ -37,7 +37,7 @@ struct shp_store_options {
  */
 int shp_store_open(struct shp_store **out, const struct shp_store_options *options,
                    struct shp_error *error);
-void shp_store_close(struct shp_store *store); /* NULL is fine */
+void shp_store_close(struct shp_store *store);              /* NULL is fine */
 const char *shp_store_error(const struct shp_store *store); /* last SQLite message; borrowed */
 int shp_store_sync(struct shp_store *store);
 bool shp_store_durable(const struct shp_store *store); /* false: memory */
@@ -77,8 +77,8 @@ int shp_store_operation_acting(struct shp_store *store, const char *id, const ch
 int shp_store_operation_done(struct shp_store *store, const char *id, const char *result,
                              const char *bulk_field, const char *bulk);
 int shp_store_operation_failed(struct shp_store *store, const char *id, const char *error);
-/* Operations that are PLANNED or ACTING, oldest first. Finished ones are kept for repeats: the newest
- * 256, at most 64 MiB of results. */
+/* Operations that are PLANNED or ACTING, oldest first. Finished ones are kept for repeats: the
+ * newest 256, at most 64 MiB of results. */
 int shp_store_operation_each_open(struct shp_store *store,
                                   void (*each)(const struct shp_operation *, void *), void *user);
 
@@ -88,8 +88,8 @@ enum shp_agent_origin { SHP_AGENT_SPAWNED = 0, SHP_AGENT_OBSERVED = 1, SHP_AGENT
 
 struct shp_agent_record {
     char id[33];
-    char *machine;     /* "local" or catalog id */
-    char *terminal_id; /* Herdr's; the guard of identity */
+    char *machine;       /* "local" or catalog id */
+    char *terminal_id;   /* Herdr's; the guard of identity */
     char *pi_session_id; /* or NULL while unknown */
     char *session_file;  /* or NULL */
     char *pane;          /* last known target */
@@ -136,8 +136,8 @@ struct shp_task_record {
     char input[33]; /* message id of the task's text */
     enum shp_task_state state;
     enum shp_delivery_state delivery;
-    char *text;   /* what was asked */
-    char *sender; /* attribution JSON, for a repeat of the delivery under the same id, or NULL */
+    char *text;      /* what was asked */
+    char *sender;    /* attribution JSON, for a repeat of the delivery under the same id, or NULL */
     char *operation; /* or NULL */
     bool held;       /* a blocking call waits for it (cleared at open: calls do not survive) */
     uint64_t created_unix_ms;
@@ -165,7 +165,7 @@ enum shp_report_state {
 };
 
 struct shp_report_record {
-    char id[65]; /* from stable facts; up to 64 characters */
+    char id[65];   /* from stable facts; up to 64 characters */
     char task[33]; /* or "" */
     enum shp_report_state state;
     char *details; /* JSON */

@@ -58,7 +58,7 @@ int shp_store_agent_put(struct shp_store *store, const struct shp_agent_record *
             agent->profile,      agent->cwd,     agent->operation};
         int index = 1;
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-            shp_store_bind_text(statement, index++, texts[i]);
+            shp_store_bind_text(store, statement, index++, texts[i]);
         sqlite3_bind_int(statement, index++, (int)agent->origin);
         sqlite3_bind_int(statement, index++, agent->watched);
         sqlite3_bind_int(statement, index, agent->closed);
@@ -71,7 +71,7 @@ int shp_store_agent_get(struct shp_store *store, const char *id, struct shp_agen
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_AGENT_GET);
     if (statement == NULL)
         return shp_store_failure(store, "read agent");
-    shp_store_bind_text(statement, 1, id);
+    shp_store_bind_text(store, statement, 1, id);
     return agent_row(store, statement, out);
 }
 
@@ -81,8 +81,8 @@ int shp_store_agent_find(struct shp_store *store, const char *machine, const cha
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_AGENT_FIND);
     if (statement == NULL)
         return shp_store_failure(store, "find agent");
-    shp_store_bind_text(statement, 1, machine);
-    shp_store_bind_text(statement, 2, terminal_id);
+    shp_store_bind_text(store, statement, 1, machine);
+    shp_store_bind_text(store, statement, 2, terminal_id);
     return agent_row(store, statement, out);
 }
 

@@ -92,6 +92,7 @@ struct shp_store {
     int wal_fd; /* for shp_store_sync; -1 until first needed, or with a rollback journal */
     bool wal;
     bool unsynced;             /* something was committed since the last sync */
+    int bind_code;             /* SQLite's, of a bind that failed since the last run */
     unsigned operations_ended; /* since open; counts towards the next prune */
     char error[SHP_STORE_ERROR_MAX];
 };
@@ -145,7 +146,10 @@ int shp_store_begin(struct shp_store *store);
 int shp_store_commit(struct shp_store *store);    /* rolls back when it fails */
 void shp_store_rollback(struct shp_store *store); /* keeps shp_store_error */
 
-void shp_store_bind_text(sqlite3_stmt *statement, int index, const char *text); /* NULL: NULL */
+/* text may be NULL. A failure (text above the value limit) is told by the shp_store_run that
+ * follows: the parameter would else be NULL without a word. */
+void shp_store_bind_text(struct shp_store *store, sqlite3_stmt *statement, int index,
+                         const char *text);
 void shp_store_bind_u64(sqlite3_stmt *statement, int index, uint64_t value);
 /* Copy a column; NULL stays NULL. Returns 0 or SHP_ERR_NOMEM. */
 int shp_store_column_dup(sqlite3_stmt *statement, int column, char **out);

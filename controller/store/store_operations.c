@@ -22,7 +22,7 @@ static int operation_get(struct shp_store *store, const char *id, struct shp_ope
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_OPERATION_GET);
     if (statement == NULL)
         return shp_store_failure(store, "read operation");
-    shp_store_bind_text(statement, 1, id);
+    shp_store_bind_text(store, statement, 1, id);
     struct shp_operation operation = {0};
     int err = 0;
     int rc = sqlite3_step(statement);
@@ -64,9 +64,9 @@ int shp_store_operation_begin(struct shp_store *store, const char *id, const cha
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_OPERATION_ADD);
     if (statement != NULL) {
-        shp_store_bind_text(statement, 1, id);
-        shp_store_bind_text(statement, 2, call);
-        shp_store_bind_text(statement, 3, message);
+        shp_store_bind_text(store, statement, 1, id);
+        shp_store_bind_text(store, statement, 2, call);
+        shp_store_bind_text(store, statement, 3, message);
         shp_store_bind_u64(statement, 4, now_unix_ms);
     }
     int added = shp_store_run(store, statement, "begin operation", NULL);
@@ -90,9 +90,9 @@ int shp_store_operation_acting(struct shp_store *store, const char *id, const ch
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_OPERATION_ACTING);
     if (statement != NULL) {
-        shp_store_bind_text(statement, 1, id);
-        shp_store_bind_text(statement, 2, step);
-        shp_store_bind_text(statement, 3, progress != NULL ? progress : "{}");
+        shp_store_bind_text(store, statement, 1, id);
+        shp_store_bind_text(store, statement, 2, step);
+        shp_store_bind_text(store, statement, 3, progress != NULL ? progress : "{}");
     }
     int changed = 0;
     int err = shp_store_run(store, statement, "store step of operation", &changed);
@@ -104,11 +104,11 @@ static int operation_end(struct shp_store *store, const char *id, enum shp_opera
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_OPERATION_END);
     if (statement != NULL) {
-        shp_store_bind_text(statement, 1, id);
+        shp_store_bind_text(store, statement, 1, id);
         sqlite3_bind_int(statement, 2, (int)state);
-        shp_store_bind_text(statement, 3, result);
-        shp_store_bind_text(statement, 4, bulk_field);
-        shp_store_bind_text(statement, 5, bulk);
+        shp_store_bind_text(store, statement, 3, result);
+        shp_store_bind_text(store, statement, 4, bulk_field);
+        shp_store_bind_text(store, statement, 5, bulk);
         shp_store_bind_u64(statement, 6,
                            (result != NULL ? strlen(result) : 0) +
                                (bulk != NULL ? strlen(bulk) : 0));

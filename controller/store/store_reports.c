@@ -15,7 +15,7 @@ static int report_get(struct shp_store *store, const char *id, struct shp_report
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_REPORT_GET);
     if (statement == NULL)
         return shp_store_failure(store, "read report");
-    shp_store_bind_text(statement, 1, id);
+    shp_store_bind_text(store, statement, 1, id);
     struct shp_report_record report = {0};
     int err = 0;
     int rc = sqlite3_step(statement);
@@ -44,11 +44,11 @@ int shp_store_report_add(struct shp_store *store, const struct shp_report_record
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_REPORT_ADD);
     if (statement != NULL) {
-        shp_store_bind_text(statement, 1, report->id);
-        shp_store_bind_text(statement, 2, report->task[0] != '\0' ? report->task : NULL);
+        shp_store_bind_text(store, statement, 1, report->id);
+        shp_store_bind_text(store, statement, 2, report->task[0] != '\0' ? report->task : NULL);
         sqlite3_bind_int(statement, 3, (int)report->state);
-        shp_store_bind_text(statement, 4, report->details != NULL ? report->details : "{}");
-        shp_store_bind_text(statement, 5, report->text != NULL ? report->text : "");
+        shp_store_bind_text(store, statement, 4, report->details != NULL ? report->details : "{}");
+        shp_store_bind_text(store, statement, 5, report->text != NULL ? report->text : "");
         shp_store_bind_u64(statement, 6, report->created_unix_ms);
     }
     return shp_store_run(store, statement, "store report", NULL);
@@ -58,7 +58,7 @@ int shp_store_report_mark(struct shp_store *store, const char *id, enum shp_repo
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_REPORT_MARK);
     if (statement != NULL) {
-        shp_store_bind_text(statement, 1, id);
+        shp_store_bind_text(store, statement, 1, id);
         sqlite3_bind_int(statement, 2, (int)state);
     }
     int changed = 0;

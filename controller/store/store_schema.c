@@ -181,7 +181,7 @@ int shp_store_meta_get(sqlite3 *db, const char *key, char **value)
     if (sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key = ?1", -1, &statement, NULL) !=
         SQLITE_OK)
         return SHP_ERR_IO;
-    shp_store_bind_text(statement, 1, key);
+    sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC);
     int rc = sqlite3_step(statement);
     if (rc == SQLITE_ROW)
         err = shp_store_column_dup(statement, 0, value);
@@ -199,10 +199,10 @@ int shp_store_meta_set(sqlite3 *db, const char *key, const char *value)
                                     : "DELETE FROM meta WHERE key = ?1";
     int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
     if (rc == SQLITE_OK) {
-        shp_store_bind_text(statement, 1, key);
-        if (value != NULL)
-            shp_store_bind_text(statement, 2, value);
-        rc = sqlite3_step(statement);
+        sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC);
+        rc = value != NULL ? sqlite3_bind_text(statement, 2, value, -1, SQLITE_STATIC) : SQLITE_OK;
+        if (rc == SQLITE_OK)
+            rc = sqlite3_step(statement);
     }
     sqlite3_finalize(statement);
     if (rc == SQLITE_DONE)

@@ -47,14 +47,14 @@ int shp_store_task_put(struct shp_store *store, const struct shp_task_record *ta
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_TASK_PUT);
     if (statement != NULL) {
-        shp_store_bind_text(statement, 1, task->id);
-        shp_store_bind_text(statement, 2, task->agent);
-        shp_store_bind_text(statement, 3, task->input);
+        shp_store_bind_text(store, statement, 1, task->id);
+        shp_store_bind_text(store, statement, 2, task->agent);
+        shp_store_bind_text(store, statement, 3, task->input);
         sqlite3_bind_int(statement, 4, (int)task->state);
         sqlite3_bind_int(statement, 5, (int)task->delivery);
-        shp_store_bind_text(statement, 6, task->text != NULL ? task->text : "");
-        shp_store_bind_text(statement, 7, task->sender);
-        shp_store_bind_text(statement, 8, task->operation);
+        shp_store_bind_text(store, statement, 6, task->text != NULL ? task->text : "");
+        shp_store_bind_text(store, statement, 7, task->sender);
+        shp_store_bind_text(store, statement, 8, task->operation);
         sqlite3_bind_int(statement, 9, task->held);
         shp_store_bind_u64(statement, 10, task->created_unix_ms);
     }
@@ -67,7 +67,7 @@ static int task_by(struct shp_store *store, enum shp_store_sql sql, const char *
     sqlite3_stmt *statement = shp_store_statement(store, sql);
     if (statement == NULL)
         return shp_store_failure(store, "read task");
-    shp_store_bind_text(statement, 1, key);
+    shp_store_bind_text(store, statement, 1, key);
     return task_row(store, statement, out);
 }
 
@@ -120,7 +120,7 @@ static int task_state(struct shp_store *store, const char *id, int *state)
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_TASK_STATE);
     if (statement == NULL)
         return shp_store_failure(store, "read task");
-    shp_store_bind_text(statement, 1, id);
+    shp_store_bind_text(store, statement, 1, id);
     int err = 0;
     int rc = sqlite3_step(statement);
     if (rc == SQLITE_ROW)
@@ -149,7 +149,7 @@ int shp_store_task_settle(struct shp_store *store, const char *task, enum shp_ta
     if (err == 0) {
         sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_TASK_SETTLE);
         if (statement != NULL) {
-            shp_store_bind_text(statement, 1, task);
+            shp_store_bind_text(store, statement, 1, task);
             sqlite3_bind_int(statement, 2, (int)state);
         }
         err = shp_store_run(store, statement, "settle task", NULL);
