@@ -22,12 +22,13 @@ async function ask(url: string, messages: ChatMessage[], signal?: AbortSignal): 
 
 const user = (content: string): ChatMessage => ({ role: "user", content });
 
-test("rules answer in order, with their uses and conditions", async () => {
+test("rules answer in order, with their uses and conditions", async (t) => {
     const model = await ModelServer.start([
         { name: "once", times: 1, when: { last: "hello" }, answer: { text: "first" } },
         { name: "b", when: { channel: "b", last: /^hel+o/ }, answer: { text: "from b" } },
         { when: { any: "hello" }, answer: { text: "a longer answer with ünïcode: 😀" } },
     ]);
+    t.after(() => model.stop());
     assert.equal((await ask(model.url("a"), [user("hello")])).text, "first");
     assert.equal((await ask(model.url("a"), [user("hello")])).text, "a longer answer with ünïcode: 😀");
     const b = await ask(model.url("b"), [user("hello"), { role: "assistant", content: "x" }, user("hello")]);
@@ -37,14 +38,14 @@ test("rules answer in order, with their uses and conditions", async () => {
     assert.match(b.body, /data: \[DONE\]\n\n$/);
     assert.deepEqual(model.requests.map((r) => [r.channel, r.rule]), [["a", "once"], ["a", "rule 2"], ["b", "b"]]);
     assert.equal(model.of("a").length, 2);
-    await model.stop();
 });
 
-test("tool calls come in pieces with unique ids, and their result is recognised", async () => {
+test("tool calls come in pieces with unique ids, and their result is recognised", async (t) => {
     const model = await ModelServer.start([
         { when: { toolResult: "agents" }, answer: { text: "done" } },
         { answer: { calls: [{ name: "agents", arguments: { action: "list" } }] } },
     ]);
+    t.after(() => model.stop());
     const first = await ask(model.url(), [user("go")]);
     const second = await ask(model.url(), [user("go")]);
     assert.equal(first.finish, "tool_calls");
@@ -59,15 +60,15 @@ test("tool calls come in pieces with unique ids, and their result is recognised"
         { role: "tool", content: "r", tool_call_id: "call_9" },
     ]);
     assert.equal(result.text, "done");
-    await model.stop();
 });
 
-test("errors, cut and broken streams have their shapes", async () => {
+test("errors, cut and broken streams have their shapes", async (t) => {
     const model = await ModelServer.start([
         { when: { last: "e500" }, answer: { error: { status: 500, message: "boom" } } },
         { when: { last: "cut" }, answer: { text: "half", cut: true } },
         { when: { last: "broken" }, answer: { text: "half", broken: true } },
     ]);
+    t.after(() => model.stop());
     const error = await ask(model.url(), [user("e500")]);
     assert.equal(error.status, 500);
     assert.equal((JSON.parse(error.body) as { error: { message: string } }).error.message, "boom");
@@ -78,14 +79,14 @@ test("errors, cut and broken streams have their shapes", async () => {
     assert.equal((await ask(model.url(), [user("nobody knows")])).status, 400);
     assert.equal(model.unmatched.length, 1);
     assert.equal((await ask(model.url(), [user("please summarize")])).text, "A short summary.");
-    await model.stop();
 });
 
-test("a held answer waits for its gate; a client that leaves is noticed", async () => {
+test("a held answer waits for its gate; a client that leaves is noticed", async (t) => {
     const model = await ModelServer.start([
         { when: { last: "hold" }, answer: { text: "at last", hold: "g" } },
         { when: { last: "inside" }, answer: { text: "one two three four five", holdInside: "i" } },
     ]);
+    t.after(() => model.stop());
     let answered = false;
     const waiting = ask(model.url(), [user("hold")]).then((r) => { answered = true; return r; });
     await until(() => model.waiting("g") === 1, { what: "the request at the gate" });
@@ -99,7 +100,6 @@ test("a held answer waits for its gate; a client that leaves is noticed", async 
     await assert.rejects(left);
     await until(() => model.requests.at(-1)?.aborted === true, { what: "the abort in the record" });
     assert.equal(model.waiting("i"), 0);
-    await model.stop();
 });
 
 test("it runs as a process of its own and ends with its stdin", async () => {

@@ -7,11 +7,15 @@ import { SshClient, Sshd, sshdMissing } from "./sshd.ts";
 
 const skip = sshdMissing() ?? false;
 
-test("a session has the machine's home and path, and the alias reaches it", { skip }, async () => {
+test("a session has the machine's home and path, and the alias reaches it", { skip }, async (t) => {
     const root = tmpRoot("ssh");
     const home = path.join(root, "home");
     fs.mkdirSync(home);
     const sshd = await Sshd.start({ dir: root, home, path: `${root}/bin:/usr/bin:/bin`, setEnv: { MARK: "a b" } });
+    t.after(async () => {
+        await sshd.stop();
+        removeRoot(root);
+    });
     const client = new SshClient(root);
     client.addHost({ alias: "box", sshd });
     const env = { PATH: `${client.bin}:/usr/bin:/bin` };
@@ -27,13 +31,15 @@ test("a session has the machine's home and path, and the alias reaches it", { sk
     const refused = await run("ssh", ["-T", "-o", "BatchMode=yes", "box", "true"], { env });
     assert.equal(refused.code, 255);
     assert.match(refused.stderr, /Host key verification failed/);
-    await sshd.stop();
-    removeRoot(root);
 });
 
-test("cut ends the connection, stop ends what runs in it, listen brings it back", { skip }, async () => {
+test("cut ends the connection, stop ends what runs in it, listen brings it back", { skip }, async (t) => {
     const root = tmpRoot("ssh");
     const sshd = await Sshd.start({ dir: root, home: root, path: "/usr/bin:/bin" });
+    t.after(async () => {
+        await sshd.stop();
+        removeRoot(root);
+    });
     const client = new SshClient(root);
     client.addHost({ alias: "box", sshd });
     const env = { PATH: `${client.bin}:/usr/bin:/bin` };
@@ -55,5 +61,4 @@ test("cut ends the connection, stop ends what runs in it, listen brings it back"
     await sshd.stop();
     await second.exited;
     assert.deepEqual(processesOf(root), []);
-    removeRoot(root);
 });
