@@ -1,4 +1,5 @@
-/* A directory of a test's own below TMPDIR, and small file helpers. All abort the test on failure. */
+/* A directory of a test's own below TMPDIR, and small file helpers. All abort the test on failure.
+ */
 #ifndef SHP_TESTS_SUPPORT_TEMP_ROOT_H
 #define SHP_TESTS_SUPPORT_TEMP_ROOT_H
 
