@@ -353,7 +353,7 @@ static int scan_hex(struct json_scan *scan, uint8_t byte)
         digit = (unsigned)((byte | 0x20) - 'a' + 10);
     else
         return SHP_ERR_INVALID;
-    scan->hex = (uint16_t)(scan->hex << 4 | digit);
+    scan->hex = (uint16_t)((unsigned)scan->hex << 4 | digit);
     if (--scan->hex_left != 0)
         return 0;
     scan->state = SCAN_STRING;

@@ -1,0 +1,191 @@
+/*
+ * The program that runs on every machine: `serve <marker>` for a controller, `self-check <digest>`
+ * for its installer. Standard output is the wire, standard error is for people.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/id.h"
+#include "protocol/messages.h"
+#include "remote-helper/helper.h"
+#include "shp_build_id.h"
+#include "transport/transport.h"
+
+#define EXIT_USAGE 2
+
+static void say(const char *text)
+{
+    static const char name[] = "shepherdr-helper: ";
+    ssize_t ignored = write(STDERR_FILENO, name, sizeof name - 1);
+    ignored = write(STDERR_FILENO, text, strlen(text));
+    ignored = write(STDERR_FILENO, "\n", 1);
+    (void)ignored;
+}
+
+static int write_all(int fd, const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t wrote = write(fd, text, len);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return SHP_ERR_IO;
+        text += wrote;
+        len -= (size_t)wrote;
+    }
+    return 0;
+}
+
+/* ---- self-check --------------------------------------------------------------------------- */
+
+static int hash_self(const char *program, uint8_t digest[crypto_hash_sha256_BYTES])
+{
+    uint8_t block[16384];
+    crypto_hash_sha256_state state;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        fd = open(program, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return SHP_ERR_IO;
+    crypto_hash_sha256_init(&state);
+    ssize_t got;
+    while ((got = read(fd, block, sizeof block)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0)
+            crypto_hash_sha256_update(&state, block, (size_t)got);
+    close(fd);
+    crypto_hash_sha256_final(&state, digest);
+    return got < 0 ? SHP_ERR_IO : 0;
+}
+
+static int self_check(const char *program, const char *wanted_hex)
+{
+    uint8_t wanted[crypto_hash_sha256_BYTES];
+    uint8_t digest[crypto_hash_sha256_BYTES];
+    if (shp_hex_decode(wanted, sizeof wanted, wanted_hex, strlen(wanted_hex)) != 0) {
+        say("self-check: the digest is not 64 hex digits");
+        return EXIT_USAGE;
+    }
+    if (hash_self(program, digest) != 0) {
+        say("self-check: this program's file cannot be read");
+        return EXIT_FAILURE;
+    }
+    if (memcmp(digest, wanted, sizeof digest) != 0) {
+        say("self-check: the file has another digest");
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- serve -------------------------------------------------------------------------------- */
+
+#define SIGNALS 3
+
+struct server {
+    uv_loop_t loop;
+    uv_signal_t signals[SIGNALS];
+    struct helper helper;
+};
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct server *server = handle->data;
+    (void)number;
+    helper_close(&server->helper, SHP_CODE_SHUTTING_DOWN, "ended by a signal");
+}
+
+/* The line that the controller waits for in what the shell prints. */
+static int say_ready(const char *marker)
+{
+    static const char before[] = "\n@@SHP1 ";
+    static const char middle[] = " READY ";
+    char line[sizeof before + SHP_MARKER_HEX + sizeof middle + sizeof SHP_BUILD_ID];
+    size_t at = 0;
+    const char *const parts[] = {before, marker, middle, SHP_BUILD_ID, "\n"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        memcpy(line + at, parts[i], strlen(parts[i]));
+        at += strlen(parts[i]);
+    }
+    return write_all(STDOUT_FILENO, line, at);
+}
+
+static int open_helper(struct server *server, const char *marker)
+{
+    static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    struct shp_transport *transport = NULL;
+    if (uv_loop_init(&server->loop) != 0)
+        return SHP_ERR_NOMEM;
+    int status = shp_transport_stdio_new(&transport, &server->loop, STDIN_FILENO, STDOUT_FILENO);
+    if (status != 0)
+        return status;
+    status = helper_open(&server->helper, &server->loop, transport, marker, SHP_BUILD_ID);
+    if (status != 0) {
+        shp_transport_free(transport);
+        return status;
+    }
+    for (size_t i = 0; i < SIGNALS; i++) {
+        uv_signal_init(&server->loop, &server->signals[i]);
+        server->signals[i].data = server;
+        uv_unref((uv_handle_t *)&server->signals[i]);
+        uv_signal_start(&server->signals[i], on_signal, numbers[i]);
+    }
+    return 0;
+}
+
+static int serve(const char *marker)
+{
+    static struct server server;
+    if (strlen(marker) != SHP_MARKER_HEX || !shp_hex_valid(marker, SHP_MARKER_HEX)) {
+        say("serve: the marker is not 32 hex digits");
+        return EXIT_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    umask(077);
+    /* No directory of the machine is kept busy by us. */
+    if (chdir("/") != 0 || say_ready(marker) != 0)
+        return EXIT_FAILURE;
+    int status = open_helper(&server, marker);
+    if (status != 0) {
+        say(status == SHP_ERR_INVALID ? "serve: HOME is not an absolute path"
+                                      : shp_strerror(status));
+        return EXIT_FAILURE;
+    }
+    uv_run(&server.loop, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < SIGNALS; i++)
+        uv_close((uv_handle_t *)&server.signals[i], NULL);
+    uv_run(&server.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&server.loop);
+    const struct shp_error *end = &server.helper.end;
+    if (end->code != 0 && end->code != SHP_CODE_LINK_LOST && end->code != SHP_CODE_SHUTTING_DOWN) {
+        say(shp_code_name(end->code));
+        if (end->cause[0] != '\0')
+            say(end->cause);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    if (sodium_init() < 0) {
+        say("no random numbers");
+        return EXIT_FAILURE;
+    }
+    if (argc == 3 && strcmp(argv[1], "serve") == 0)
+        return serve(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "self-check") == 0)
+        return self_check(argv[0], argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return write_all(STDOUT_FILENO, SHP_VERSION " " SHP_BUILD_ID "\n",
+                         sizeof SHP_VERSION " " SHP_BUILD_ID "\n" - 1) == 0
+                   ? EXIT_SUCCESS
+                   : EXIT_FAILURE;
+    say("usage: shepherdr-helper serve <marker> | self-check <sha256> | --version");
+    return EXIT_USAGE;
+}
