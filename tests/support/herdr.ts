@@ -6,6 +6,7 @@
 import * as fs from "node:fs";
 import * as net from "node:net";
 import * as path from "node:path";
+import { checkLog } from "../herdr-sim/check-schema.ts";
 import { repoRoot, start, until, SHORT_MS, type Child } from "./process.ts";
 
 /** Longest answer that is accepted. */
@@ -174,6 +175,17 @@ export class Herdr {
         if (!fs.existsSync(this.logFile)) return [];
         const lines = fs.readFileSync(this.logFile, "utf8").split("\n");
         return lines.slice(0, -1).map((l) => JSON.parse(l) as LogLine);
+    }
+
+    /** The first line of the log that does not fit the schema in HERDR_API_SCHEMA, when that is given. */
+    schemaProblem(): string | undefined {
+        const schema = process.env["HERDR_API_SCHEMA"];
+        if (schema === undefined || !fs.existsSync(this.logFile)) return undefined;
+        const log = fs.readFileSync(this.logFile, "utf8");
+        const complete = log.slice(0, log.lastIndexOf("\n") + 1);
+        /* Requests that the stand-in refused are the tests' own bad input. */
+        const problem = checkLog(fs.readFileSync(schema, "utf8"), this.logFile, complete, true);
+        return problem === undefined ? undefined : `line ${problem.number} of Herdr's log: ${problem.why}: ${problem.text}`;
     }
 
     /** Requests of one method so far. */

@@ -228,12 +228,17 @@ export class Machine {
         return { processes: this.ours(), files: this.strayFiles() };
     }
 
-    /** Stops Herdr and sshd, kills the rest and removes the root. */
+    /**
+     * Stops Herdr and sshd, kills the rest and removes the root. Throws after that when what went
+     * over Herdr's socket does not fit Herdr's published schema (the file in HERDR_API_SCHEMA).
+     */
     async stop(): Promise<void> {
         await this.herdr.stop();
         await this.sshd?.stop();
         killByRoot(this.root);
+        const problem = this.herdr.schemaProblem();
         removeRoot(this.root);
+        if (problem !== undefined) throw new Error(`machine ${this.name}: ${problem}`);
     }
 
     async dump(): Promise<string> {

@@ -101,8 +101,9 @@ export class World {
     }
 
     async stop(): Promise<void> {
-        for (const machine of this.machines) await machine.stop();
+        const ends = await Promise.allSettled(this.machines.map((m) => m.stop()));
         await this.model.stop();
         removeRoot(this.dir);
+        for (const end of ends) if (end.status === "rejected") throw end.reason;
     }
 }
