@@ -12,20 +12,13 @@
 
 #include "base/error.h"
 #include "controller/context.h"
+#include "controller/extension_file.h"
 #include "controller/fleet/fleet.h"
 #include "controller/store/store.h"
 #include "installer/artifact.h"
 
 struct operation;
 struct monitor;
-
-/* The file that workers load, and its digest. */
-struct extension_file {
-    char *content; /* NULL: this installation has none */
-    size_t len;
-    char digest[65]; /* SHA-256, hex */
-    char *path;      /* where it was found, or the directories that were searched */
-};
 
 struct app {
     uv_loop_t *loop;
@@ -38,7 +31,6 @@ struct app {
     struct operation *operations; /* under way */
     char installation[33];
     uv_timer_t resume; /* takes up operations that nobody asked for again */
-    bool resume_open;
     bool closing;
     void (*on_closed)(struct app *, void *user);
     void *on_closed_user;

@@ -275,8 +275,12 @@ void operation_abandon_all(struct app *app)
 {
     struct shp_error error = {0};
     shp_error_set(&error, SHP_CODE_SHUTTING_DOWN, NULL, "agents call", "the controller ends");
-    for (struct operation *op = app->operations; op; op = op->next) {
+    struct operation *next = NULL;
+    for (struct operation *op = app->operations; op; op = next) {
+        next = op->next;
         struct operation_result result = {.error = &error};
         tell(op, &result);
+        if (op->on_cancel)
+            op->on_cancel(op, op->on_cancel_user);
     }
 }

@@ -42,7 +42,8 @@ struct operation {
     bool canceled; /* a caller gave up: stop before the submission, where nothing is lost by it */
     struct operation_caller caller;
     cJSON *progress; /* what the steps made; stored by operation_acting */
-    /* Set by an action that waits: its caller gave up. May end the operation. */
+    /* Set by an action that waits: its caller gave up, or (app->closing) the controller ends.
+     * May end the operation. */
     void (*on_cancel)(struct operation *op, void *user);
     void *on_cancel_user;
     struct operation *next;

@@ -141,9 +141,22 @@ static void wait_ready(struct spawn *spawn)
 
 /* ---- start --------------------------------------------------------------------------------- */
 
+/* The caller gives up, or the controller ends, between two tries. */
+static void on_cancel_retry(struct operation *op, void *user)
+{
+    (void)op;
+    struct spawn *spawn = user;
+    uv_timer_stop(&spawn->timer);
+    spawn->op->on_cancel = NULL;
+    spawn->calls++;
+    spawn_continues(spawn, NULL);
+}
+
 static void on_start_retry(uv_timer_t *timer)
 {
-    start(timer->data);
+    struct spawn *spawn = timer->data;
+    spawn->op->on_cancel = NULL;
+    start(spawn);
 }
 
 static void on_started(struct machine *machine, const struct herdr_answer *answer, void *user)
@@ -154,8 +167,10 @@ static void on_started(struct machine *machine, const struct herdr_answer *answe
                                   strcmp(answer->herdr_code, "agent_pane_unavailable") == 0);
     bool created = spawn->op && spawn_made(spawn, SPAWN_CREATED);
     /* Only a pane of ours is waited for: its shell is still reading its start-up files. */
-    if (busy && created && !spawn->op->app->closing && ++spawn->tries < BUSY_TRIES_MAX) {
+    if (busy && created && !spawn->op->app->closing && !spawn->op->canceled && ++spawn->tries < BUSY_TRIES_MAX) {
         spawn->calls--;
+        spawn->op->on_cancel = on_cancel_retry;
+        spawn->op->on_cancel_user = spawn;
         uv_timer_start(&spawn->timer, on_start_retry, BUSY_RETRY_MS, 0);
         return;
     }

@@ -26,8 +26,11 @@ static struct session_address address_of(const struct spawn *spawn)
                                     spawn_made(spawn, SPAWN_TERMINAL)};
 }
 
+/* Without a caller (a resumed call whose Pi is gone) there is nobody to block. */
 static bool is_blocking(const struct spawn *spawn)
 {
+    if (!spawn->op->attached)
+        return false;
     enum shp_tristate policy = spawn->profile->blocking;
     if (policy == SHP_UNSET)
         policy = spawn->op->call.blocking;
@@ -78,6 +81,8 @@ static void on_outcome(const struct task_outcome *outcome, void *user)
 static void on_cancel(struct operation *op, void *user)
 {
     struct spawn *spawn = user;
+    if (op->app->closing)
+        return; /* the monitor ends the wait */
     monitor_detach(op->app->monitor, spawn_made(spawn, SPAWN_TASK));
     spawn->calls--;
     cJSON *value = spawned(spawn);
@@ -112,8 +117,6 @@ static void submitted(struct spawn *spawn)
     }
     spawn->op->on_cancel = on_cancel;
     spawn->op->on_cancel_user = spawn;
-    if (spawn->op->canceled)
-        on_cancel(spawn->op, spawn);
 }
 
 /* ---- deliver ------------------------------------------------------------------------------- */

@@ -1,0 +1,170 @@
+#include "controller/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+#include <cjson/cJSON.h>
+
+#include "controller/agents/operation.h"
+#include "controller/app.h"
+#include "controller/json.h"
+#include "controller/xalloc.h"
+#include "protocol/codec.h"
+#include "protocol/messages.h"
+
+struct cli {
+    uv_loop_t loop;
+    struct app *app;
+    bool json;
+    int status;
+};
+
+void cli_print_error(const struct shp_error *error)
+{
+    fprintf(stderr, "shepherdr: %s", shp_code_name(error->code));
+    if (*error->machine || *error->step)
+        fprintf(stderr, " (%s%s%s)", error->machine,
+                *error->machine && *error->step ? ", " : "", error->step);
+    fprintf(stderr, ": %s\n", *error->cause ? error->cause : shp_code_doc(error->code));
+    fprintf(stderr, "  next: %s\n", shp_code_next(error->code));
+}
+
+static void on_app_closed(struct app *app, void *user)
+{
+    (void)app;
+    (void)user;
+}
+
+static bool cli_open(struct cli *cli, const char *program_dir)
+{
+    uv_loop_init(&cli->loop);
+    struct context context;
+    context_from_environment(&context);
+    struct app_events events = {0};
+    struct shp_error error = {0};
+    if (app_open(&cli->app, &cli->loop, &context, program_dir, &events, &error) == SHP_OK)
+        return true;
+    cli_print_error(&error);
+    cli->status = 1;
+    return false;
+}
+
+static int cli_run(struct cli *cli)
+{
+    uv_run(&cli->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&cli->loop);
+    return cli->status;
+}
+
+/* ---- agents -------------------------------------------------------------------------------- */
+
+static void on_agents_done(const struct operation_result *result, void *user)
+{
+    struct cli *cli = user;
+    if (result->error) {
+        char text[SHP_CODEC_ERROR_JSON_MAX];
+        shp_codec_error_print(text, result->error);
+        fprintf(stderr, "%s\n", text);
+        cli->status = 1;
+    } else {
+        cJSON *value = cJSON_Duplicate(result->value, true);
+        if (result->bulk_field)
+            json_add(value, result->bulk_field, result->bulk);
+        if (result->warning) {
+            fprintf(stderr, "shepherdr: warning: %s\n", result->warning);
+            json_add(value, "warning", result->warning);
+        }
+        char *text = json_print(value);
+        cJSON_Delete(value);
+        printf("%s\n", text);
+        free(text);
+    }
+    app_close(cli->app, on_app_closed, NULL);
+}
+
+int cli_agents(const char *program_dir, const char *call)
+{
+    struct cli cli = {0};
+    cJSON *object = json_parse_object(call, strlen(call));
+    if (!object) {
+        struct shp_error error = {0};
+        char text[SHP_CODEC_ERROR_JSON_MAX];
+        shp_error_set(&error, SHP_CODE_INVALID_CALL, NULL, "read call",
+                      "the argument is not a JSON object");
+        shp_codec_error_print(text, &error);
+        fprintf(stderr, "%s\n", text);
+        return 2;
+    }
+    if (cli_open(&cli, program_dir)) {
+        char id[33];
+        app_new_id(id);
+        struct operation_caller caller = {on_agents_done, NULL, &cli};
+        operation_start(cli.app, id, object, NULL, &caller);
+    }
+    cJSON_Delete(object);
+    return cli_run(&cli);
+}
+
+/* ---- machines ------------------------------------------------------------------------------ */
+
+static void print_cell(const char *text, int width)
+{
+    printf("%-*s  ", width, text ? text : "");
+}
+
+static void print_machines(const cJSON *machines)
+{
+    const cJSON *item = NULL;
+    print_cell("ID", 32);
+    print_cell("LABEL", 20);
+    print_cell("STATUS", 12);
+    printf("REASON\n");
+    cJSON_ArrayForEach(item, machines)
+    {
+        const char *label = json_string(item, "label");
+        const char *reason = json_string(item, "reason");
+        print_cell(json_string(item, "id"), 32);
+        print_cell(label ? label : "", 20);
+        print_cell(json_string(item, "status"), 12);
+        printf("%s\n", reason ? reason : json_string(item, "snapshotError")
+                                    ? json_string(item, "snapshotError")
+                                    : "");
+    }
+}
+
+static void on_machines_done(const struct operation_result *result, void *user)
+{
+    struct cli *cli = user;
+    if (result->error) {
+        cli_print_error(result->error);
+        cli->status = 1;
+    } else {
+        const cJSON *machines = cJSON_GetObjectItemCaseSensitive(result->value, "machines");
+        if (result->warning)
+            fprintf(stderr, "shepherdr: warning: %s\n", result->warning);
+        if (cli->json) {
+            char *text = json_print(machines);
+            printf("%s\n", text);
+            free(text);
+        } else {
+            print_machines(machines);
+        }
+    }
+    app_close(cli->app, on_app_closed, NULL);
+}
+
+int cli_machines(const char *program_dir, bool json)
+{
+    struct cli cli = {.json = json};
+    if (cli_open(&cli, program_dir)) {
+        char id[33];
+        app_new_id(id);
+        cJSON *object = cJSON_CreateObject();
+        json_add(object, "action", "list");
+        struct operation_caller caller = {on_machines_done, NULL, &cli};
+        operation_start(cli.app, id, object, NULL, &caller);
+        cJSON_Delete(object);
+    }
+    return cli_run(&cli);
+}
