@@ -74,7 +74,7 @@ static void app_free(struct app *app)
 static void on_resume(uv_timer_t *timer)
 {
     struct app *app = timer->data;
-    shp_store_report_release_held(app->store);
+    shp_store_report_release(app->store);
     operation_resume_open(app);
     if (app_events(app)->on_report_due)
         app_events(app)->on_report_due(app_events(app)->user);

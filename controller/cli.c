@@ -24,8 +24,8 @@ void cli_print_error(const struct shp_error *error)
 {
     fprintf(stderr, "shepherdr: %s", shp_code_name(error->code));
     if (*error->machine || *error->step)
-        fprintf(stderr, " (%s%s%s)", error->machine,
-                *error->machine && *error->step ? ", " : "", error->step);
+        fprintf(stderr, " (%s%s%s)", error->machine, *error->machine && *error->step ? ", " : "",
+                error->step);
     fprintf(stderr, ": %s\n", *error->cause ? error->cause : shp_code_doc(error->code));
     fprintf(stderr, "  next: %s\n", shp_code_next(error->code));
 }
@@ -127,9 +127,9 @@ static void print_machines(const cJSON *machines)
         print_cell(json_string(item, "id"), 32);
         print_cell(label ? label : "", 20);
         print_cell(json_string(item, "status"), 12);
-        printf("%s\n", reason ? reason : json_string(item, "snapshotError")
-                                    ? json_string(item, "snapshotError")
-                                    : "");
+        printf("%s\n", reason                               ? reason
+                       : json_string(item, "snapshotError") ? json_string(item, "snapshotError")
+                                                            : "");
     }
 }
 

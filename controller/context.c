@@ -62,10 +62,18 @@ void context_from_environment(struct context *context)
 void context_fini(struct context *context)
 {
     char **strings[] = {
-        &context->pi_session_id, &context->pi_session_file, &context->header,
-        &context->agent_dir,     &context->home,            &context->cwd,
-        &context->session_name,  &context->herdr_socket,    &context->herdr_bin,
-        &context->herdr_pane,    &context->herdr_workspace, &context->herdr_session,
+        &context->pi_session_id,
+        &context->pi_session_file,
+        &context->header,
+        &context->agent_dir,
+        &context->home,
+        &context->cwd,
+        &context->session_name,
+        &context->herdr_socket,
+        &context->herdr_bin,
+        &context->herdr_pane,
+        &context->herdr_workspace,
+        &context->herdr_session,
         &context->ssh_auth_sock,
     };
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {

@@ -29,8 +29,8 @@ static const char usage[] =
 
 static int wrong_usage(const char *what, const char *argument)
 {
-    fprintf(stderr, "shepherdr: %s%s%s\n\n%s", what, argument ? ": " : "",
-            argument ? argument : "", usage);
+    fprintf(stderr, "shepherdr: %s%s%s\n\n%s", what, argument ? ": " : "", argument ? argument : "",
+            usage);
     return 2;
 }
 

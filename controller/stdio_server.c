@@ -352,7 +352,8 @@ static void on_hello(struct shp_link *link, const char *json, void *user)
     (void)json;
     (void)user;
     char hello[256];
-    snprintf(hello, sizeof(hello), "{\"versions\":[%d,%d],\"role\":\"controller\",\"build\":\"%s\"}",
+    snprintf(hello, sizeof(hello),
+             "{\"versions\":[%d,%d],\"role\":\"controller\",\"build\":\"%s\"}",
              SHP_PROTOCOL_VERSION_MIN, SHP_PROTOCOL_VERSION_MAX, SHP_BUILD_ID);
     shp_link_set_hello(link, hello);
 }

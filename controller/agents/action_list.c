@@ -125,8 +125,8 @@ static cJSON *machine_entry(const struct list_machine *from)
     }
     json_add(entry, "status", machine->enabled ? machine_state_name(machine->state) : "disabled");
     if (machine->reason.code && machine->state != MACHINE_CONNECTED) {
-        char *reason = xasprintf("%s: %s", shp_code_name(machine->reason.code),
-                                 machine->reason.cause);
+        char *reason =
+            xasprintf("%s: %s", shp_code_name(machine->reason.code), machine->reason.cause);
         json_add(entry, "reason", reason);
         free(reason);
     } else if (from->error.code) {

@@ -403,8 +403,7 @@ static bool refuse_early(struct operation *op, const struct shp_profile *profile
 {
     const struct shp_call *call = &op->call;
     if (!profile)
-        operation_failf(op, SHP_CODE_PROFILE_UNKNOWN, NULL, "find profile", "%s",
-                        call->agent_type);
+        operation_failf(op, SHP_CODE_PROFILE_UNKNOWN, NULL, "find profile", "%s", call->agent_type);
     else if (profile->prepare_path)
         operation_failf(op, SHP_CODE_UNSUPPORTED_ACTION, NULL, "find profile",
                         "profile %s has a prepare module, which this version does not run",

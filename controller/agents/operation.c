@@ -120,7 +120,8 @@ static struct operation *operation_under_way(struct app *app, const char *id)
 /* The stored end of a call, told again. */
 static void answer_stored(const struct shp_operation *stored, const struct operation_caller *caller)
 {
-    cJSON *value = stored->result ? json_parse_object(stored->result, strlen(stored->result)) : NULL;
+    cJSON *value =
+        stored->result ? json_parse_object(stored->result, strlen(stored->result)) : NULL;
     struct shp_error error = {0};
     struct operation_result result = {.value = value};
     if (!value) {
@@ -186,8 +187,8 @@ void operation_start(struct app *app, const char *id, const cJSON *object, const
     char *text = json_print(object);
     struct shp_operation stored = {0};
     bool same = false;
-    int rc = shp_store_operation_begin(app->store, id, text, message, clock_unix_ms(), &stored,
-                                       &same);
+    int rc =
+        shp_store_operation_begin(app->store, id, text, message, clock_unix_ms(), &stored, &same);
     free(text);
     if (rc != SHP_OK && rc != SHP_ERR_EXISTS) {
         shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "store call", "%s",

@@ -30,7 +30,9 @@ static void on_roster(struct machine *machine, const struct herdr_answer *answer
         const cJSON *workspaces = cJSON_GetObjectItemCaseSensitive(answer->result, "workspaces");
         const cJSON *tabs = cJSON_GetObjectItemCaseSensitive(answer->result, "tabs");
         json_add(call->sender, "workspace_name",
-                 json_string(json_find(workspaces, "workspace_id", json_string(call->sender, "workspace")), "label"));
+                 json_string(
+                     json_find(workspaces, "workspace_id", json_string(call->sender, "workspace")),
+                     "label"));
         json_add(call->sender, "tab_name",
                  json_string(json_find(tabs, "tab_id", json_string(call->sender, "tab")), "label"));
     }

@@ -25,12 +25,12 @@ struct spawn {
     const struct shp_profile *profile;
     cJSON *sender;
     cJSON *roster;
-    char *cwd;            /* NULL with placement pane */
-    char *workspace_id;   /* for a new tab */
+    char *cwd;          /* NULL with placement pane */
+    char *workspace_id; /* for a new tab */
     enum shp_placement placement;
-    char *extension_path; /* on the machine */
-    char *prompt_path;    /* on the machine, or NULL */
-    char *text;           /* of the task, as it is delivered */
+    char *extension_path;     /* on the machine */
+    char *prompt_path;        /* on the machine, or NULL */
+    char *text;               /* of the task, as it is delivered */
     struct shp_error failure; /* told after the rollback */
     uv_timer_t timer;
     bool timer_closed;
@@ -42,8 +42,8 @@ struct spawn {
 /* Names in op->progress. */
 #define SPAWN_STEP "step"
 #define SPAWN_NAME "name"
-#define SPAWN_TOKEN "token"       /* label of what is being made, until it is known by id */
-#define SPAWN_CREATED "created"   /* "tab" or "workspace": what a rollback closes */
+#define SPAWN_TOKEN "token"     /* label of what is being made, until it is known by id */
+#define SPAWN_CREATED "created" /* "tab" or "workspace": what a rollback closes */
 #define SPAWN_WORKSPACE "workspace"
 #define SPAWN_TAB "tab"
 #define SPAWN_PANE "pane"

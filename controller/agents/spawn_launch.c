@@ -35,8 +35,9 @@ static void on_last_words(struct machine *machine, const struct herdr_answer *an
         size_t len = strlen(text);
         size_t keep = 600;
         struct shp_error error = spawn->failure;
-        shp_error_set(&error, error.code, error.machine, error.step, "%.300s; the terminal shows: %s",
-                      spawn->failure.cause, len > keep ? text + len - keep : text);
+        shp_error_set(&error, error.code, error.machine, error.step,
+                      "%.300s; the terminal shows: %s", spawn->failure.cause,
+                      len > keep ? text + len - keep : text);
         error.outcome = spawn->failure.outcome;
         spawn->failure = error;
     }
@@ -167,7 +168,8 @@ static void on_started(struct machine *machine, const struct herdr_answer *answe
                                   strcmp(answer->herdr_code, "agent_pane_unavailable") == 0);
     bool created = spawn->op && spawn_made(spawn, SPAWN_CREATED);
     /* Only a pane of ours is waited for: its shell is still reading its start-up files. */
-    if (busy && created && !spawn->op->app->closing && !spawn->op->canceled && ++spawn->tries < BUSY_TRIES_MAX) {
+    if (busy && created && !spawn->op->app->closing && !spawn->op->canceled &&
+        ++spawn->tries < BUSY_TRIES_MAX) {
         spawn->calls--;
         spawn->op->on_cancel = on_cancel_retry;
         spawn->op->on_cancel_user = spawn;
@@ -377,8 +379,9 @@ static void reconcile(struct spawn *spawn)
     }
     const char *token = spawn_made(spawn, SPAWN_TOKEN);
     bool tab = spawn->placement == SHP_PLACEMENT_TAB;
-    const cJSON *orphan = json_find(
-        cJSON_GetObjectItemCaseSensitive(spawn->roster, tab ? "tabs" : "workspaces"), "label", token);
+    const cJSON *orphan =
+        json_find(cJSON_GetObjectItemCaseSensitive(spawn->roster, tab ? "tabs" : "workspaces"),
+                  "label", token);
     if (orphan)
         close_orphan(spawn, tab, json_string(orphan, tab ? "tab_id" : "workspace_id"));
     else

@@ -63,9 +63,9 @@ static void on_outcome(const struct task_outcome *outcome, void *user)
     const char *reply = settlement->reply ? settlement->reply : "";
     cJSON *value = spawned(spawn);
     json_add(value, "status",
-             settlement->exited                  ? "exited"
+             settlement->exited              ? "exited"
              : settlement_failed(settlement) ? "failed"
-                                                 : "done");
+                                             : "done");
     json_add(value, "stopReason", settlement->stop_reason);
     json_add(value, "error", settlement->error_message);
     json_add(value, "evidence", settlement->evidence);
@@ -178,9 +178,9 @@ static bool store_records(struct spawn *spawn)
         spawn_note(spawn, names[i], id);
     }
     char *sender = json_print(spawn->sender);
-    spawn->text = op->call.base ? xasprintf("Base of the review: %s\n\n%s", op->call.base,
-                                            op->call.message)
-                                : xstrdup(op->call.message);
+    spawn->text = op->call.base
+                      ? xasprintf("Base of the review: %s\n\n%s", op->call.base, op->call.message)
+                      : xstrdup(op->call.message);
     struct shp_agent_record agent = {
         .machine = spawn->machine->id,
         .terminal_id = (char *)spawn_made(spawn, SPAWN_TERMINAL),
@@ -217,8 +217,7 @@ static bool store_records(struct spawn *spawn)
     free(sender);
     if (rc == SHP_OK)
         return true;
-    spawn_failf(spawn, SHP_CODE_STORE_FAILED, "store task", "%s",
-                shp_store_error(op->app->store));
+    spawn_failf(spawn, SHP_CODE_STORE_FAILED, "store task", "%s", shp_store_error(op->app->store));
     return false;
 }
 

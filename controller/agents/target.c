@@ -87,8 +87,8 @@ static void on_agent(struct machine *machine, const struct herdr_answer *answer,
         if (strcmp(answer->herdr_code, "agent_not_found") == 0 ||
             strcmp(answer->herdr_code, "pane_not_found") == 0 ||
             strcmp(answer->herdr_code, "agent_target_ambiguous") == 0)
-            shp_error_set(&error, SHP_CODE_AGENT_NOT_FOUND, machine->id, "resolve target",
-                          "%s: %s", call->wanted, answer->error->cause);
+            shp_error_set(&error, SHP_CODE_AGENT_NOT_FOUND, machine->id, "resolve target", "%s: %s",
+                          call->wanted, answer->error->cause);
         resolving_end(call, &error);
         return;
     }

@@ -73,8 +73,8 @@ static void print_json(const struct doctor *doctor)
         json_add(item, "target", patient->machine->target);
         cJSON *layers = cJSON_AddArrayToObject(item, "layers");
         for (int layer = 0; layer < LAYER_COUNT; layer++)
-            cJSON_AddItemToArray(layers, finding_json((enum layer)layer,
-                                                      &patient->findings[layer]));
+            cJSON_AddItemToArray(layers,
+                                 finding_json((enum layer)layer, &patient->findings[layer]));
         cJSON_AddItemToArray(array, item);
     }
     char *text = json_print(array);
@@ -196,8 +196,7 @@ static void on_identity(struct machine *machine, const struct machine_answer *an
     struct patient *patient = user;
     if (answer->error) {
         /* The reason below machine_unavailable is what a person needs. */
-        const struct shp_error *reason =
-            machine->reason.code ? &machine->reason : answer->error;
+        const struct shp_error *reason = machine->reason.code ? &machine->reason : answer->error;
         layer_failed(patient, LAYER_CONNECT, reason);
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * `shepherdr doctor`: for each machine the layers from the catalog up, the first that fails with its
- * cause and what to do, the ones above it skipped. Read-only: it installs nothing.
+ * `shepherdr doctor`: for each machine the layers from the catalog up, the first that fails with
+ * its cause and what to do, the ones above it skipped. Read-only: it installs nothing.
  */
 #ifndef SHP_CONTROLLER_DIAGNOSTICS_DOCTOR_H
 #define SHP_CONTROLLER_DIAGNOSTICS_DOCTOR_H

@@ -18,7 +18,7 @@
 struct catalog_entry {
     char id[33];
     char *label;
-    char *target; /* SSH target; never begins with '-' */
+    char *target;  /* SSH target; never begins with '-' */
     char *session; /* Herdr session name */
     bool enabled;
 };

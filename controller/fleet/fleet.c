@@ -76,8 +76,7 @@ static void apply(struct fleet *fleet, const struct catalog *catalog)
 {
     for (size_t i = 0; i < fleet->len; i++) {
         struct machine *machine = fleet->items[i];
-        const struct catalog_entry *entry =
-            machine->local ? NULL : entry_of(catalog, machine->id);
+        const struct catalog_entry *entry = machine->local ? NULL : entry_of(catalog, machine->id);
         if (!machine->local && !entry)
             machine_close(machine);
         else if (entry)

@@ -15,13 +15,13 @@
 
 struct fleet {
     uv_loop_t *loop;
-    const struct context *context;      /* borrowed */
+    const struct context *context;         /* borrowed */
     const struct shp_artifacts *artifacts; /* borrowed: helpers that can be sent */
     char installation[33];
     struct machine_events events;
     struct machine **items; /* [0] is local when there is one; those in state closed left */
     size_t len;
-    bool catalog_read; /* read at least once */
+    bool catalog_read;              /* read at least once */
     struct shp_error catalog_error; /* of the last read; code 0: good */
     bool closing;
     bool probe_only; /* doctor: never install */

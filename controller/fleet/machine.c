@@ -142,10 +142,9 @@ static void request_fail_soon(struct machine_request *request, const struct shp_
 static void request_send(struct machine_request *request)
 {
     struct machine *machine = request->machine;
-    int rc = shp_link_request(machine->link, request->message,
-                              request->has_id ? request->id : NULL, request->timeout_ms,
-                              request->params, (const uint8_t *)request->bulk, request->bulk_len,
-                              on_answer, request, NULL);
+    int rc = shp_link_request(machine->link, request->message, request->has_id ? request->id : NULL,
+                              request->timeout_ms, request->params, (const uint8_t *)request->bulk,
+                              request->bulk_len, on_answer, request, NULL);
     if (rc == SHP_OK)
         return;
     struct shp_error error = {0};

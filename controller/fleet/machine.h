@@ -28,11 +28,11 @@
 #define MACHINE_STABLE_MS 60000
 
 enum machine_state {
-    MACHINE_IDLE,       /* never tried, or closed on purpose */
+    MACHINE_IDLE, /* never tried, or closed on purpose */
     MACHINE_CONNECTING,
     MACHINE_CONNECTED,
-    MACHINE_WAITING,    /* lost or failed; reason holds; retried when wanted or asked */
-    MACHINE_CLOSED,     /* removed, disabled, or the fleet ends */
+    MACHINE_WAITING, /* lost or failed; reason holds; retried when wanted or asked */
+    MACHINE_CLOSED,  /* removed, disabled, or the fleet ends */
 };
 
 struct machine;
@@ -82,7 +82,7 @@ struct machine {
     struct shp_link *link;
     struct shp_error link_error; /* set before we close a link for a reason of ours */
     uv_timer_t retry;
-    uv_timer_t soon; /* delivers what failed inside a call, from the loop */
+    uv_timer_t soon;                 /* delivers what failed inside a call, from the loop */
     struct machine_request *waiting; /* for a connect */
     size_t waiting_len;
     struct machine_request *failed;

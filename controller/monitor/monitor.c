@@ -27,9 +27,9 @@ struct followed {
     struct shp_agent_record agent;
     task_outcome_cb cb;
     void *user;
-    bool asking;     /* a chain of questions is under way */
-    bool ask_again;  /* something happened meanwhile */
-    bool opened;     /* receiver_open held on the current generation */
+    bool asking;    /* a chain of questions is under way */
+    bool ask_again; /* something happened meanwhile */
+    bool opened;    /* receiver_open held on the current generation */
     uint32_t generation;
     unsigned gone;
     bool done;
@@ -126,8 +126,8 @@ static void settle(struct followed *item, const struct settlement *settlement)
         rc = shp_store_sync(app->store);
     if (rc != SHP_OK) {
         /* Nothing was told yet: the next question finds the same settlement again. */
-        shp_log(SHP_LOG_WARN, "monitor", NULL, "settlement of task %s not stored: %s", item->task.id,
-                     shp_store_error(app->store));
+        shp_log(SHP_LOG_WARN, "monitor", NULL, "settlement of task %s not stored: %s",
+                item->task.id, shp_store_error(app->store));
         shp_report_record_fini(&report);
         ask_later(item);
         return;
@@ -187,9 +187,8 @@ static void on_roster(struct machine *machine, const struct herdr_answer *answer
         asked(item);
         return;
     }
-    const cJSON *agent =
-        json_find(cJSON_GetObjectItemCaseSensitive(answer->result, "agents"), "terminal_id",
-                  item->agent.terminal_id);
+    const cJSON *agent = json_find(cJSON_GetObjectItemCaseSensitive(answer->result, "agents"),
+                                   "terminal_id", item->agent.terminal_id);
     const char *kind = json_string(agent, "agent");
     bool alive = kind && strcmp(kind, "pi") == 0;
     if (alive && json_string(agent, "pane_id"))
@@ -240,9 +239,8 @@ static void on_redelivered(const struct delivery *delivery, void *user)
 static void redeliver(struct followed *item)
 {
     struct session_address to = address_of(item);
-    cJSON *sender = item->task.sender
-                        ? json_parse_object(item->task.sender, strlen(item->task.sender))
-                        : NULL;
+    cJSON *sender =
+        item->task.sender ? json_parse_object(item->task.sender, strlen(item->task.sender)) : NULL;
     deliver(&to, item->task.input, "task", item->task.text, sender, on_redelivered, item);
     cJSON_Delete(sender);
 }
@@ -267,7 +265,8 @@ static void on_settlement(const struct session_answer *answer, void *user)
         };
         settle(item, &settlement);
     } else if (!item->done && state && strcmp(state, "unknown") == 0) {
-        /* Accepted before, not known now: Pi ended before it had a file. Same id, so at most once. */
+        /* Accepted before, not known now: Pi ended before it had a file. Same id, so at most once.
+         */
         redeliver(item);
         return;
     }
@@ -369,7 +368,7 @@ static struct followed *follow(struct monitor *monitor, const struct shp_task_re
         !item->agent.pi_session_id ||
         !(item->machine = fleet_find(app->fleet, item->agent.machine, &error))) {
         shp_log(SHP_LOG_WARN, "monitor", NULL, "task %s waits: %s", task->id,
-                     error.code ? error.cause : "its agent is not known yet");
+                error.code ? error.cause : "its agent is not known yet");
         shp_task_record_fini(&item->task);
         shp_agent_record_fini(&item->agent);
         free(item);
@@ -425,8 +424,7 @@ void monitor_restore(struct monitor *monitor)
 
 /* ---- news ---------------------------------------------------------------------------------- */
 
-void monitor_on_session_event(struct monitor *monitor, struct machine *machine,
-                              const cJSON *params)
+void monitor_on_session_event(struct monitor *monitor, struct machine *machine, const cJSON *params)
 {
     const char *session = json_string(params, "pi_session_id");
     const char *event = json_string(params, "event");

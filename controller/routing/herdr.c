@@ -87,8 +87,7 @@ void herdr_call(struct machine *machine, const char *method, cJSON *params, uint
     free(text);
 }
 
-static void on_roster(struct machine *machine, const struct machine_answer *from_helper,
-                      void *user)
+static void on_roster(struct machine *machine, const struct machine_answer *from_helper, void *user)
 {
     struct herdr_request *request = user;
     if (from_helper->error) {

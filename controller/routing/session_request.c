@@ -17,8 +17,7 @@ struct pending {
     void *user;
 };
 
-static void on_answer(struct machine *machine, const struct machine_answer *from_helper,
-                      void *user)
+static void on_answer(struct machine *machine, const struct machine_answer *from_helper, void *user)
 {
     (void)machine;
     struct pending *pending = user;

@@ -66,6 +66,12 @@ int shp_store_report_mark(struct shp_store *store, const char *id, enum shp_repo
     return err != 0 ? err : (changed == 0 ? SHP_ERR_NOT_FOUND : 0);
 }
 
+int shp_store_report_release(struct shp_store *store)
+{
+    sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_REPORT_RELEASE);
+    return shp_store_run(store, statement, "release reports", NULL);
+}
+
 int shp_store_report_each_due(struct shp_store *store,
                               void (*each)(const struct shp_report_record *, void *), void *user)
 {
