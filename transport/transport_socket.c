@@ -9,34 +9,34 @@
 #define UNIX_PATH_BYTES 108
 
 struct unix_client {
-    struct shp_stream stream;
+    struct shp_uv_stream stream;
     uv_connect_t request;
     char path[UNIX_PATH_BYTES];
 };
 
 static int socket_open(struct shp_transport *transport)
 {
-    shp_stream_opened((struct shp_stream *)transport);
+    shp_uv_stream_opened((struct shp_uv_stream *)transport);
     return SHP_OK;
 }
 
 static const struct shp_transport_ops socket_ops = {
     .name = "socket",
     .open = socket_open,
-    .write = shp_stream_write,
-    .read_start = shp_stream_read_start,
-    .read_stop = shp_stream_read_stop,
-    .close = shp_stream_close,
-    .free = shp_stream_free,
+    .write = shp_uv_stream_write,
+    .read_start = shp_uv_stream_read_start,
+    .read_stop = shp_uv_stream_read_stop,
+    .close = shp_uv_stream_close,
+    .free = shp_uv_stream_free,
 };
 
 int shp_transport_socket_new(struct shp_transport **out, uv_loop_t *loop, uv_pipe_t *pipe)
 {
-    struct shp_stream *stream = shp_calloc(1, sizeof(*stream));
+    struct shp_uv_stream *stream = shp_calloc(1, sizeof(*stream));
 
     if (stream == NULL)
         return SHP_ERR_NOMEM;
-    shp_stream_init(stream, &socket_ops, loop);
+    shp_uv_stream_init(stream, &socket_ops, loop);
     stream->in = pipe;
     stream->out = pipe;
     *out = &stream->base;
@@ -50,9 +50,9 @@ static void on_connect(uv_connect_t *request, int status)
     if (status == UV_ECANCELED)
         return;
     if (status != 0)
-        shp_stream_fail(&client->stream, "connect", status);
+        shp_uv_stream_fail(&client->stream, "connect", status);
     else
-        shp_stream_opened(&client->stream);
+        shp_uv_stream_opened(&client->stream);
 }
 
 static int unix_open(struct shp_transport *transport)
@@ -74,11 +74,11 @@ static int unix_open(struct shp_transport *transport)
 static const struct shp_transport_ops unix_ops = {
     .name = "socket",
     .open = unix_open,
-    .write = shp_stream_write,
-    .read_start = shp_stream_read_start,
-    .read_stop = shp_stream_read_stop,
-    .close = shp_stream_close,
-    .free = shp_stream_free,
+    .write = shp_uv_stream_write,
+    .read_start = shp_uv_stream_read_start,
+    .read_stop = shp_uv_stream_read_stop,
+    .close = shp_uv_stream_close,
+    .free = shp_uv_stream_free,
 };
 
 int shp_transport_unix_new(struct shp_transport **out, uv_loop_t *loop, const char *path)
@@ -91,7 +91,7 @@ int shp_transport_unix_new(struct shp_transport **out, uv_loop_t *loop, const ch
     client = shp_calloc(1, sizeof(*client));
     if (client == NULL)
         return SHP_ERR_NOMEM;
-    shp_stream_init(&client->stream, &unix_ops, loop);
+    shp_uv_stream_init(&client->stream, &unix_ops, loop);
     memcpy(client->path, path, len + 1);
     *out = &client->stream.base;
     return SHP_OK;

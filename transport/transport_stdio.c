@@ -14,7 +14,7 @@
 #define STDIO_FD_MAX 2
 
 struct stdio {
-    struct shp_stream stream;
+    struct shp_uv_stream stream;
     int fd[2];   /* in, out: ours, or -1 once libuv has them */
     int mode[2]; /* their file status flags as found */
 };
@@ -64,7 +64,7 @@ static int open_side(struct stdio *stdio, int side, uv_pipe_t **pipe)
 
 static void fail_open(struct shp_duplex *duplex)
 {
-    shp_stream_fail((struct shp_stream *)duplex->transport, "open descriptors", UV_EBADF);
+    shp_uv_stream_fail((struct shp_uv_stream *)duplex->transport, "open descriptors", UV_EBADF);
 }
 
 static int stdio_open(struct shp_transport *transport)
@@ -74,12 +74,12 @@ static int stdio_open(struct shp_transport *transport)
     if (open_side(stdio, 0, &stdio->stream.in) != 0 || open_side(stdio, 1, &stdio->stream.out) != 0)
         shp_duplex_wait(&stdio->stream.duplex, 0, fail_open);
     else
-        shp_stream_opened(&stdio->stream);
+        shp_uv_stream_opened(&stdio->stream);
     return SHP_OK;
 }
 
 /* The mode belongs to the open file, which a shell or a parent may share with us. */
-static void restore(struct shp_stream *stream)
+static void restore(struct shp_uv_stream *stream)
 {
     struct stdio *stdio = (struct stdio *)stream;
     uv_pipe_t *pipes[2] = {stream->in, stream->out};
@@ -99,11 +99,11 @@ static void restore(struct shp_stream *stream)
 static const struct shp_transport_ops ops = {
     .name = "stdio",
     .open = stdio_open,
-    .write = shp_stream_write,
-    .read_start = shp_stream_read_start,
-    .read_stop = shp_stream_read_stop,
-    .close = shp_stream_close,
-    .free = shp_stream_free,
+    .write = shp_uv_stream_write,
+    .read_start = shp_uv_stream_read_start,
+    .read_stop = shp_uv_stream_read_stop,
+    .close = shp_uv_stream_close,
+    .free = shp_uv_stream_free,
 };
 
 int shp_transport_stdio_new(struct shp_transport **out, uv_loop_t *loop, int fd_in, int fd_out)
@@ -127,7 +127,7 @@ int shp_transport_stdio_new(struct shp_transport **out, uv_loop_t *loop, int fd_
     give_up(fd_in);
     if (fd_out != fd_in)
         give_up(fd_out);
-    shp_stream_init(&stdio->stream, &ops, loop);
+    shp_uv_stream_init(&stdio->stream, &ops, loop);
     stdio->stream.before_close = restore;
     *out = &stdio->stream.base;
     return SHP_OK;
