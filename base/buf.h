@@ -3,8 +3,8 @@
  * between one contiguous piece of memory.
  *
  * Bytes are moved only when at least as many were consumed before, so that a long queue costs
- * nothing extra per operation; the memory behind it is therefore up to half again as large, rounded up to
- * a power of two. A buffer that runs empty keeps at most SHP_BUF_KEEP_BYTES.
+ * nothing extra per operation. The memory behind it is therefore up to half again as large, rounded
+ * up to a power of two. A buffer that runs empty keeps at most SHP_BUF_KEEP_BYTES.
  */
 #ifndef SHP_BASE_BUF_H
 #define SHP_BASE_BUF_H

@@ -2,7 +2,6 @@
 
 #include "protocol/json_check.h"
 
-#include <math.h>
 #include <string.h>
 
 int shp_codec_parse(cJSON **out, const char *json, size_t len)
@@ -50,7 +49,7 @@ static bool fits(const struct shp_field *field, const cJSON *item)
     case SHP_FIELD_INT:
         return cJSON_IsNumber(item) && item->valuedouble >= (double)field->min &&
                item->valuedouble <= (double)field->max &&
-               floor(item->valuedouble) == item->valuedouble;
+               (double)(int64_t)item->valuedouble == item->valuedouble;
     case SHP_FIELD_BOOL:
         return cJSON_IsBool(item);
     case SHP_FIELD_ENUM:
@@ -146,7 +145,7 @@ int64_t shp_codec_int(const cJSON *object, const char *name, int64_t fallback)
     /* Every bound in the tables is a safe integer, so the conversion is exact. */
     const double safe_max = 9007199254740991.0;
     const cJSON *item = first_of_name(object, name);
-    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= safe_max))
+    if (!cJSON_IsNumber(item) || !(item->valuedouble <= safe_max && item->valuedouble >= -safe_max))
         return fallback;
     return (int64_t)item->valuedouble;
 }

@@ -17,8 +17,8 @@
 #define SHP_CODEC_ERROR_JSON_MAX 8192
 
 /*
- * A tree of one JSON object, within head_json_bytes_max and json_depth_max; the caller frees it with
- * cJSON_Delete. INVALID: malformed, or a string holds U+0000; NOMEM.
+ * A tree of one JSON object, within head_json_bytes_max and json_depth_max; the caller frees it
+ * with cJSON_Delete. INVALID: malformed, or a string holds U+0000; NOMEM.
  */
 int shp_codec_parse(cJSON **out, const char *json, size_t len);
 
@@ -49,8 +49,8 @@ int64_t shp_codec_int(const cJSON *object, const char *name, int64_t fallback);
 bool shp_codec_bool(const cJSON *object, const char *name, bool fallback);
 
 /*
- * The error object of the wire (spec/protocol.md 6). out has SHP_CODEC_ERROR_JSON_MAX bytes. Returns
- * its length.
+ * The error object of the wire (spec/protocol.md 6). out has SHP_CODEC_ERROR_JSON_MAX bytes.
+ * Returns its length.
  */
 size_t shp_codec_error_print(char out[SHP_CODEC_ERROR_JSON_MAX], const struct shp_error *error);
 

@@ -35,9 +35,9 @@ enum shp_receipt_status shp_receipts_find(const struct shp_receipts *receipts,
                                           const char **answer);
 
 /*
- * Remember an id, or replace the answer of one that is there with this digest. Copies. The oldest id
- * is forgotten when there are too many. EXISTS: there with another digest; LIMIT: answer too long;
- * NOMEM: nothing changed.
+ * Remember an id, or replace the answer of one that is there with this digest. Copies. The oldest
+ * id is forgotten when there are too many. EXISTS: there with another digest; LIMIT: answer too
+ * long; NOMEM: nothing changed.
  */
 int shp_receipts_store(struct shp_receipts *receipts, const uint8_t id[SHP_ID_BYTES],
                        const uint8_t digest[SHP_RECEIPT_DIGEST_BYTES], const char *answer,

@@ -60,7 +60,8 @@ void shp_session_free(struct shp_session *session); /* NULL is fine; wipes keys 
 /*
  * Take received bytes. *taken may be less than len when events are waiting: take the events, feed
  * the rest. 0 on success; a negative error means that the session is closed with a CLOSED event
- * waiting (PROTOCOL, AUTH, CREDIT, LIMIT, VERSION, NOMEM).
+ * waiting (PROTOCOL, AUTH, CREDIT, LIMIT, VERSION, NOMEM; CLOSED: the peer closed, or it was
+ * closed before and the bytes are dropped).
  */
 int shp_session_feed(struct shp_session *session, const uint8_t *in, size_t len, size_t *taken,
                      uint64_t now_ms);
@@ -86,7 +87,8 @@ enum shp_event_type {
                                stream, user, error (code, step, cause, outcome); json: the error
                                object of the peer or "" */
     SHP_EVENT_BULK,         /* stream, user (of our requests), data, fin */
-    SHP_EVENT_CANCELED,     /* the peer gave its request up (or broke its notification off) */
+    SHP_EVENT_CANCELED,     /* the peer gave its request up (or broke its notification off), or its
+                               time is over: no answer is wanted any more */
     SHP_EVENT_WRITABLE,     /* bulk that shp_session_send_bulk did not take can be offered again */
     SHP_EVENT_CLOSED,       /* last event: error says why (code 0: orderly) */
 };
@@ -133,7 +135,10 @@ int shp_session_send_request(struct shp_session *session, uint16_t message,
 int shp_session_send_response(struct shp_session *session, uint32_t stream, const char *json,
                               size_t json_len, bool fin);
 
-/* Answer with an error: {"code","message","step","cause","next","outcome"} is made from it. */
+/*
+ * Answer with an error: {"code","message","step","cause","next","outcome"} is made from it.
+ * NOT_FOUND as above, also after a response: break that off with shp_session_cancel. AGAIN.
+ */
 int shp_session_send_error(struct shp_session *session, uint32_t stream,
                            const struct shp_error *error);
 
