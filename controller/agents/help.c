@@ -25,6 +25,12 @@ static const char label_rule[] = "A few words for the job, at most 64 bytes. It 
 static const char message_rule[] =
     "A spawned agent knows nothing of this conversation: say what is wanted, where, and how it is "
     "checked. At most 48 KiB; put longer text into a file and name it.";
+static const char place_rule[] =
+    "cwd is an existing directory of that machine, relative to yours here and to home elsewhere. "
+    "Without placement: a new tab in your workspace here, a new workspace elsewhere.";
+static const char read_rule[] =
+    "read returns the latest reply; with source visible or recent, terminal lines (40 unless lines "
+    "says so).";
 static const char send_rule[] =
     "send delivers a message and waits for nothing; no report comes of it.";
 static const char blocking_rule[] =
@@ -103,7 +109,8 @@ static cJSON *rules_json(bool general)
     cJSON *rules = cJSON_CreateObject();
     bool made = rules != NULL && put_text(rules, "target", target_rule) &&
                 put_text(rules, "machine", machine_rule) && put_text(rules, "label", label_rule) &&
-                put_text(rules, "message", message_rule) && put_text(rules, "send", send_rule) &&
+                put_text(rules, "message", message_rule) && put_text(rules, "place", place_rule) &&
+                put_text(rules, "send", send_rule) && put_text(rules, "read", read_rule) &&
                 put_text(rules, "blocking", blocking_rule) &&
                 put_text(rules, "reports", reports_rule) && put_text(rules, "close", close_rule) &&
                 (!general || put_text(rules, "general", general_rule));
