@@ -27,6 +27,7 @@ const struct event *ring_at(const struct ring *r, uint64_t index)
 
 void events_emit(struct sim *sim, enum event_kind kind, const struct pane *pane, cJSON *data)
 {
+    sim->layout_changed |= kind <= EVENT_PANE_EXITED || kind == EVENT_LAYOUT_UPDATED;
     struct event *e = &sim->ring.slot[sim->ring.next++ % EVENT_RING_MAX];
     cJSON_Delete(e->data);
     e->kind = kind;

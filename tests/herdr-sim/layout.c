@@ -44,6 +44,26 @@ void layout_split(struct tab *tab, struct pane *target, struct pane *fresh, bool
     *at = split;
 }
 
+struct layout *layout_join(bool down, double ratio, struct layout *first, struct layout *second)
+{
+    struct layout *l = sim_alloc(sizeof *l);
+    l->first = first;
+    l->second = second;
+    l->down = down;
+    l->ratio = ratio;
+    return l;
+}
+
+struct pane *layout_node(const struct layout *l, bool *down, double *ratio,
+                         const struct layout **first, const struct layout **second)
+{
+    *down = l->down;
+    *ratio = l->ratio;
+    *first = l->first;
+    *second = l->second;
+    return l->pane;
+}
+
 static bool remove_from(struct layout **at, const struct pane *pane)
 {
     struct layout *l = *at;

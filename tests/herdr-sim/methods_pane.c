@@ -76,6 +76,7 @@ static void pane_rename(struct sim *sim, struct conn *c, const cJSON *params)
     const char *label = param_text(params, "label");
     free(pane->label);
     pane->label = text_blank(label) ? NULL : sim_strdup(label);
+    sim->layout_changed = true;
     answer_pane(sim, c, "pane_info", pane);
 }
 

@@ -147,14 +147,14 @@ static void on_screen_reply(const char *bytes, size_t len, void *user)
 
 static void on_pane_exit(void *user);
 
-static struct pane *pane_new(struct sim *sim, struct tab *tab, const struct create_options *o)
+/* NULL when the shell cannot be started. */
+static struct pane *pane_start(struct sim *sim, struct tab *tab, const char *id,
+                               const struct create_options *o)
 {
-    char number[24];
     struct pane *pane = sim_alloc(sizeof *pane);
     pane->sim = sim;
     pane->tab = tab;
-    format_number(tab->ws->next_pane + 1, number, sizeof number);
-    snprintf(pane->id, sizeof pane->id, "%.20s:p%s", tab->ws->id, number);
+    snprintf(pane->id, sizeof pane->id, "%s", id);
     snprintf(pane->terminal_id, sizeof pane->terminal_id, "term_%llx",
              (unsigned long long)(wall_us() + ++sim->model.next_terminal));
     pane->started_ms = now_ms();
@@ -177,11 +177,21 @@ static struct pane *pane_new(struct sim *sim, struct tab *tab, const struct crea
         free(pane);
         return NULL;
     }
-    tab->ws->next_pane++;
     struct pane **at = &tab->panes;
     while (*at)
         at = &(*at)->next;
     *at = pane;
+    return pane;
+}
+
+static struct pane *pane_new(struct sim *sim, struct tab *tab, const struct create_options *o)
+{
+    char number[24], id[ID_BYTES];
+    format_number(tab->ws->next_pane + 1, number, sizeof number);
+    snprintf(id, sizeof id, "%.20s:p%s", tab->ws->id, number);
+    struct pane *pane = pane_start(sim, tab, id, o);
+    if (pane)
+        tab->ws->next_pane++;
     return pane;
 }
 
@@ -236,6 +246,26 @@ static char *resolve_cwd(const struct create_options *o, const struct pane *sour
     return sim_strdup(home && *home ? home : "/");
 }
 
+static void append_tab(struct tab *tab)
+{
+    struct tab **at = &tab->ws->tabs;
+    while (*at)
+        at = &(*at)->next;
+    *at = tab;
+    if (!tab->ws->active)
+        tab->ws->active = tab;
+}
+
+static void append_workspace(struct model *m, struct workspace *ws)
+{
+    struct workspace **at = &m->workspaces;
+    while (*at)
+        at = &(*at)->next;
+    *at = ws;
+    if (!m->active)
+        m->active = ws;
+}
+
 static struct tab *tab_new(struct sim *sim, struct workspace *ws, const struct create_options *o)
 {
     char number[24];
@@ -252,12 +282,7 @@ static struct tab *tab_new(struct sim *sim, struct workspace *ws, const struct c
     tab->label = text_blank(o->label) ? NULL : sim_strdup(o->label);
     tab->focused = pane;
     tab->layout = layout_leaf(pane);
-    struct tab **at = &ws->tabs;
-    while (*at)
-        at = &(*at)->next;
-    *at = tab;
-    if (!ws->active)
-        ws->active = tab;
+    append_tab(tab);
     return tab;
 }
 
@@ -310,12 +335,7 @@ struct workspace *model_workspace_create(struct sim *sim, const struct create_op
         return NULL;
     }
     m->next_workspace++;
-    struct workspace **at = &m->workspaces;
-    while (*at)
-        at = &(*at)->next;
-    *at = ws;
-    if (!m->active)
-        m->active = ws;
+    append_workspace(m, ws);
     emit_workspace(sim, EVENT_WORKSPACE_CREATED, ws);
     emit_tab_created(sim, tab);
     if (o->focus)
@@ -504,11 +524,9 @@ static void on_pane_exit(void *user)
         pane_free(pane);
         emit_layout(sim, tab);
     } else if (tab->next || tab->ws->tabs != tab) {
-        unlink_tab(tab);
-        tab_free(tab);
+        model_drop_tab(tab);
     } else {
-        unlink_workspace(sim, tab->ws);
-        workspace_free(tab->ws);
+        model_drop_workspace(sim, tab->ws);
     }
 }
 
@@ -520,6 +538,43 @@ void model_close_all(struct sim *sim)
         sim->model.workspaces = next;
     }
     sim->model.active = NULL;
+}
+
+struct workspace *model_restore_workspace(struct sim *sim, const char *id, const char *label)
+{
+    struct workspace *ws = sim_alloc(sizeof *ws);
+    snprintf(ws->id, sizeof ws->id, "%s", id);
+    ws->label = sim_strdup(label);
+    append_workspace(&sim->model, ws);
+    return ws;
+}
+
+struct tab *model_restore_tab(struct workspace *ws, const char *id, const char *label)
+{
+    struct tab *tab = sim_alloc(sizeof *tab);
+    tab->ws = ws;
+    snprintf(tab->id, sizeof tab->id, "%s", id);
+    tab->label = sim_strdup(label);
+    append_tab(tab);
+    return tab;
+}
+
+struct pane *model_restore_pane(struct sim *sim, struct tab *tab, const char *id, const char *cwd)
+{
+    struct create_options o = {.cwd = cwd};
+    return pane_start(sim, tab, id, &o);
+}
+
+void model_drop_tab(struct tab *tab)
+{
+    unlink_tab(tab);
+    tab_free(tab);
+}
+
+void model_drop_workspace(struct sim *sim, struct workspace *ws)
+{
+    unlink_workspace(sim, ws);
+    workspace_free(ws);
 }
 
 void model_title_check(struct sim *sim, struct pane *pane)

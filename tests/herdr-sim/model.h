@@ -98,6 +98,16 @@ void model_tab_close(struct sim *sim, struct tab *tab);
 void model_pane_close(struct sim *sim, struct pane *pane);
 void model_close_all(struct sim *sim); /* no events: the server ends */
 
+/*
+ * Rebuilding a stored layout: no events, ids given. The caller sets counters, focus and the tab's
+ * layout; a tab without panes or a workspace without tabs must be dropped with model_drop_*.
+ */
+struct workspace *model_restore_workspace(struct sim *sim, const char *id, const char *label);
+struct tab *model_restore_tab(struct workspace *ws, const char *id, const char *label);
+struct pane *model_restore_pane(struct sim *sim, struct tab *tab, const char *id, const char *cwd);
+void model_drop_tab(struct tab *tab);
+void model_drop_workspace(struct sim *sim, struct workspace *ws);
+
 /* The first call for a terminal title that differs emits pane_updated. */
 void model_title_check(struct sim *sim, struct pane *pane);
 

@@ -35,6 +35,7 @@ static const struct option {
     OPTION(launch_stuck, OPTION_BOOL, "0"),
     OPTION(strict_params, OPTION_BOOL, "1"),
     OPTION(prompt_queued, OPTION_BOOL, "0"),
+    OPTION(restore, OPTION_BOOL, "1"),
     OPTION(settle_ms, OPTION_INT, "3000"),
     OPTION(shell_busy_ms, OPTION_INT, "200"),
     OPTION(stop_delay_ms, OPTION_INT, "0"),

@@ -23,6 +23,7 @@ struct options {
     bool launch_stuck;     /* launched agents never become interactive_ready */
     bool strict_params;    /* unknown params members are refused */
     bool prompt_queued;    /* agent.prompt answers before anything is written (0.8.2) */
+    bool restore;          /* the layout comes back with its ids after a restart */
     int64_t settle_ms;     /* agent.start: earliest readiness */
     int64_t shell_busy_ms; /* a fresh pane answers agent_pane_busy this long */
     int64_t stop_delay_ms; /* between server.stop's answer and the end */

@@ -366,11 +366,12 @@ static void csi_done(struct screen *s, char final)
 static void set_title(struct screen *s, const char *text)
 {
     size_t len = strlen(text);
-    if (len >= SCREEN_TITLE_MAX)
+    if (len >= SCREEN_TITLE_MAX) {
         len = SCREEN_TITLE_MAX - 1;
-    /* The cut may split a character; a title that is not UTF-8 at all is not taken. */
-    for (int cut = 0; cut < 4 && len > 0 && !utf8_valid(text, len); cut++)
-        len--;
+        /* The cut may split a character. */
+        for (int cut = 0; cut < 3 && !utf8_valid(text, len); cut++)
+            len--;
+    }
     if (!utf8_valid(text, len))
         return;
     memcpy(s->title, text, len);

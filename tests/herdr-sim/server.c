@@ -9,6 +9,7 @@
 #include "control.h"
 #include "dispatch.h"
 #include "log.h"
+#include "persist.h"
 #include "proc.h"
 #include "sim.h"
 
@@ -161,6 +162,7 @@ static void on_end(uv_timer_t *t)
     if (!s->ending) {
         s->ending = true;
         s->ending_ms = now_ms();
+        persist_save(&s->sim);
         remove_socket(&s->api);
         remove_socket(&s->ui);
         uv_close((uv_handle_t *)&s->listener, NULL);
@@ -210,6 +212,8 @@ static void on_tick(uv_timer_t *t)
     }
     dispatch_queue(&s->sim);
     conn_poll_all(&s->sim);
+    if (s->sim.layout_changed && !s->ending)
+        persist_save(&s->sim);
 }
 
 static void on_connection(uv_stream_t *listener, int status)
@@ -279,7 +283,7 @@ static void seed(struct server *s)
 {
     const char *cwd = getenv("HERDR_STARTUP_CWD");
     struct create_options o = {.cwd = cwd};
-    if (cwd && *cwd)
+    if (persist_load(&s->sim) == 0 && cwd && *cwd)
         model_workspace_create(&s->sim, &o);
 }
 

@@ -31,7 +31,8 @@ struct sim {
     /* The application loop does nothing before this time (control command "stall"). */
     uint64_t stall_until_ms;
     uint64_t last_notification_ms;
-    bool stopping; /* server.stop was answered */
+    bool layout_changed; /* since it was last stored */
+    bool stopping;       /* server.stop was answered */
 };
 
 /* Begins the end of the server after the answers in flight; safe to call twice. */
