@@ -6,7 +6,7 @@ import { HerdrError } from "./herdr.ts";
 import { defaultProfileModels, Machine, machineMissing } from "./machine.ts";
 import { ModelServer } from "./model-server.ts";
 import { contentText, conversation, PiPane, piPrint, PiRpc } from "./pi.ts";
-import { alive, processesOf, run, until } from "./process.ts";
+import { alive, processesOf, run, start, until } from "./process.ts";
 import { SshClient, sshdMissing } from "./sshd.ts";
 
 const skip = machineMissing() ?? false;
@@ -44,6 +44,26 @@ test("a machine's Herdr answers, runs a shell, and its catalog is what was writt
     fs.mkdirSync(path.dirname(stray), { recursive: true });
     fs.writeFileSync(stray, "");
     assert.deepEqual(machine.leftovers().files, [stray]);
+});
+
+test("processes of ours are told from the machine's own", { skip }, async (t) => {
+    const model = await ModelServer.start();
+    const machine = await Machine.create({ name: "m", modelUrl: model.url() });
+    t.after(() => stopAll(machine, model));
+    await machine.herdr.call("workspace.create", { cwd: machine.project });
+    const bin = path.join(machine.shepherdrDir, "bin");
+    fs.mkdirSync(bin, { recursive: true });
+    const helper = path.join(bin, "helper-linux-x86_64-0123abcd");
+    fs.copyFileSync("/usr/bin/sleep", helper);
+    const running = start(helper, ["300"], { env: machine.env() });
+    const shell = start("sh", ["-c", `read line; : ${bin}`], { env: machine.env() });
+    await until(() => machine.ours().length === 2, { what: "helper and bootstrap shell", dump: () => JSON.stringify(machine.ours()) });
+    assert.deepEqual(machine.ours().map((p) => p.pid).sort(), [running.pid, shell.pid].sort());
+    fs.rmSync(helper);
+    assert.equal(machine.ours().length, 2, "a helper whose file was replaced still counts");
+    await running.stop("SIGKILL");
+    shell.end();
+    await until(() => machine.ours().length === 0, { what: "their end" });
 });
 
 test("a login over ssh lands in the machine's home and finds its programs", { skip: skip || (sshdMissing() ?? false) }, async (t) => {
