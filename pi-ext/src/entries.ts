@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import type { ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
-import { BINDING_ENTRY, EVENT_TYPE, INBOX_ENTRY, MESSAGE_TYPE } from "./names.ts";
+import { BINDING_ENTRY, EVENT_TYPE, INBOX_ENTRY, MESSAGE_TYPE, TOOL_NAME } from "./names.ts";
 
 export type SessionView = ExtensionContext["sessionManager"];
 
@@ -36,6 +36,15 @@ function assistantOf(entry: SessionEntry): { stopReason: string | undefined; err
   return { stopReason: string(message["stopReason"]), errorMessage: string(message["errorMessage"]), text };
 }
 
+/** A blocking call's result names the report that it stands for: then that report was delivered. */
+function reportOf(entry: SessionEntry): string | undefined {
+  if (entry.type !== "message") return undefined;
+  const message = record(entry.message);
+  if (message?.["role"] !== "toolResult" || message["toolName"] !== TOOL_NAME) return undefined;
+  const report = record(message["details"])?.["report"];
+  return typeof report === "string" ? report : undefined;
+}
+
 export class Entries {
   readonly #view: SessionView;
   #seen = 0;
@@ -57,6 +66,9 @@ export class Entries {
       if (entry.type === "custom_message" && (entry.customType === MESSAGE_TYPE || entry.customType === EVENT_TYPE)) {
         const id = record(entry.details)?.["id"];
         if (typeof id === "string") this.#messages.set(`${entry.customType}/${id}`, entry.id);
+      } else if (entry.type === "message") {
+        const report = reportOf(entry);
+        if (report !== undefined) this.#messages.set(`${EVENT_TYPE}/${report}`, entry.id);
       } else if (entry.type === "custom" && entry.customType === INBOX_ENTRY) {
         const data = record(entry.data);
         if (data !== undefined) this.inbox.push({ entryId: entry.id, data });
@@ -67,7 +79,7 @@ export class Entries {
     }
   }
 
-  /** Entry of the custom message with that id in its details. */
+  /** Entry of the custom message with that id in its details, or of the tool result that carried that report. */
   messageEntry(customType: string, id: string): string | undefined {
     return this.#messages.get(`${customType}/${id}`);
   }
