@@ -30,7 +30,10 @@ if(SHP_WERROR)
 endif()
 
 if(SHP_HELPER_ONLY)
-  # The toolchain file brings -Os and the section flags; see musl.cmake.
+  # Small and alone: -Os comes from the build type MinSizeRel; unused functions go at link time.
+  add_compile_options(-ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-ident)
+  add_link_options(-static -s -Wl,--gc-sections -Wl,--build-id=none -Wl,-z,noexecstack
+    -Wl,-z,noseparate-code)
 elseif(SHP_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "SHP_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang")

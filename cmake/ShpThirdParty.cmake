@@ -91,7 +91,15 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   shp_sodium_simd(crypto_stream/chacha20/dolbeau/chacha20_dolbeau-avx2.c ${avx2})
 endif()
 
-add_library(shp_dep_sodium STATIC ${sodium_files} "${CMAKE_SOURCE_DIR}/cmake/third-party/sodium_unused.c")
+# x25519_base.c stands in for these two.
+set_source_files_properties("${shp_sodium_source}/crypto_scalarmult/curve25519/scalarmult_curve25519.c"
+  PROPERTIES COMPILE_OPTIONS -Dcrypto_scalarmult_curve25519_base=shp_sodium_base_with_table)
+set_source_files_properties("${shp_sodium_source}/crypto_scalarmult/curve25519/ref10/x25519_ref10.c"
+  PROPERTIES COMPILE_OPTIONS -Dge25519_scalarmult_base=shp_sodium_no_table)
+
+add_library(shp_dep_sodium STATIC ${sodium_files}
+  "${CMAKE_SOURCE_DIR}/cmake/third-party/sodium_unused.c"
+  "${CMAKE_SOURCE_DIR}/cmake/third-party/x25519_base.c")
 target_compile_definitions(shp_dep_sodium PRIVATE ${sodium_definitions} PUBLIC SODIUM_STATIC)
 # -Os costs a third of the throughput here, and the hot functions are small.
 target_compile_options(shp_dep_sodium PRIVATE -w -O2 -fno-strict-aliasing -fno-strict-overflow)
