@@ -434,6 +434,14 @@ static void report_marks_decide_what_is_due(void **state)
     assert_int_equal(seen.len, 2);
     assert_string_equal(seen.ids[1], "pushed");
     assert_int_equal(seen.states[1], SHP_REPORT_DUE);
+
+    /* So is, when asked for, all that Pi has not confirmed. */
+    seen.len = 0;
+    assert_int_equal(shp_store_report_release(store), 0);
+    assert_int_equal(shp_store_report_each_due(store, see_report, &seen), 0);
+    assert_int_equal(seen.len, 4);
+    assert_string_equal(seen.ids[2], "provisional");
+    assert_string_equal(seen.ids[3], "held");
     shp_store_close(store);
 }
 
