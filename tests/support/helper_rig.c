@@ -166,7 +166,8 @@ void rig_open(struct rig *rig)
     assert_int_equal(setenv("HOME", rig->home, 1), 0);
     unsetenv("XDG_CONFIG_HOME");
     assert_int_equal(uv_loop_init(&rig->loop), 0);
-    assert_int_equal(shp_transport_pipe_new(&ours, &helpers, &rig->loop, NULL), 0);
+    static const struct shp_pipe_options pipe = {.cut_after = -1};
+    assert_int_equal(shp_transport_pipe_new(&ours, &helpers, &rig->loop, &pipe), 0);
     memcpy(options.session.marker, marker, sizeof marker);
     options.transport = ours;
     assert_int_equal(shp_link_open(&rig->controller, &rig->loop, &options), 0);
