@@ -115,18 +115,25 @@ static int say_ready(const char *marker)
     return write_all(STDOUT_FILENO, line, at);
 }
 
+/* Says what is wrong. */
 static int open_helper(struct server *server, const char *marker)
 {
     static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     struct shp_transport *transport = NULL;
-    if (uv_loop_init(&server->loop) != 0)
-        return SHP_ERR_NOMEM;
+    if (uv_loop_init(&server->loop) != 0) {
+        say("serve: no event loop can be made");
+        return SHP_ERR_IO;
+    }
     int status = shp_transport_stdio_new(&transport, &server->loop, STDIN_FILENO, STDOUT_FILENO);
-    if (status != 0)
+    if (status != 0) {
+        say("serve: standard input or output is not a pipe or socket");
         return status;
+    }
     status = helper_open(&server->helper, &server->loop, transport, marker, SHP_BUILD_ID);
     if (status != 0) {
         shp_transport_free(transport);
+        say(status == SHP_ERR_INVALID ? "serve: HOME is not an absolute path"
+                                      : shp_strerror(status));
         return status;
     }
     for (size_t i = 0; i < SIGNALS; i++) {
@@ -150,12 +157,8 @@ static int serve(const char *marker)
     /* No directory of the machine is kept busy by us. */
     if (chdir("/") != 0 || say_ready(marker) != 0)
         return EXIT_FAILURE;
-    int status = open_helper(&server, marker);
-    if (status != 0) {
-        say(status == SHP_ERR_INVALID ? "serve: HOME is not an absolute path"
-                                      : shp_strerror(status));
+    if (open_helper(&server, marker) != 0)
         return EXIT_FAILURE;
-    }
     uv_run(&server.loop, UV_RUN_DEFAULT);
     for (size_t i = 0; i < SIGNALS; i++)
         uv_close((uv_handle_t *)&server.signals[i], NULL);
