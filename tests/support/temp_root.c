@@ -80,3 +80,15 @@ size_t temp_entries(const char *path)
     closedir(dir);
     return count;
 }
+
+int temp_root_setup(void **state)
+{
+    *state = temp_root_make();
+    return 0;
+}
+
+int temp_root_teardown(void **state)
+{
+    temp_root_remove(*state);
+    return 0;
+}

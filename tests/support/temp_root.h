@@ -19,4 +19,8 @@ char *temp_read(const char *path, size_t *len);
 /* Entries of a directory, without . and .. */
 size_t temp_entries(const char *path);
 
+/* cmocka's setup and teardown: *state is the root. */
+int temp_root_setup(void **state);
+int temp_root_teardown(void **state);
+
 #endif

@@ -19,18 +19,6 @@
 
 #define GOOD "\"description\":\"d\",\"model\":\"m/x\",\"thinking\":\"high\""
 
-static int setup(void **state)
-{
-    *state = temp_root_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    temp_root_remove(*state);
-    return 0;
-}
-
 static struct shp_profiles load(const char *root)
 {
     struct shp_profiles profiles = {0};
@@ -501,7 +489,7 @@ static void names_follow_one_pattern(void **state)
 
 int main(void)
 {
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, temp_root_setup, temp_root_teardown)
     const struct CMUnitTest tests[] = {
         CASE(first_load_installs_the_three_with_their_models),
         CASE(existing_profile_is_never_touched),
