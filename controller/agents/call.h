@@ -30,15 +30,19 @@ enum shp_action {
 #define XX(upper, lower) SHP_ACTION_##upper,
     SHP_ACTION_MAP(XX)
 #undef XX
-    SHP_ACTION_COUNT
+        SHP_ACTION_COUNT
 };
 
 const char *shp_action_name(enum shp_action action);
 /* Whether this version performs it: help, list, spawn, send, read. */
 bool shp_action_supported(enum shp_action action);
 
-enum shp_placement { SHP_PLACEMENT_DEFAULT, SHP_PLACEMENT_WORKSPACE, SHP_PLACEMENT_TAB,
-                     SHP_PLACEMENT_PANE };
+enum shp_placement {
+    SHP_PLACEMENT_DEFAULT,
+    SHP_PLACEMENT_WORKSPACE,
+    SHP_PLACEMENT_TAB,
+    SHP_PLACEMENT_PANE
+};
 enum shp_read_source { SHP_READ_LATEST, SHP_READ_VISIBLE, SHP_READ_RECENT };
 
 /* Strings are trimmed copies owned by the call; NULL: not given. */
@@ -62,15 +66,15 @@ struct shp_call {
     enum shp_placement placement;
     enum shp_tristate blocking;
     enum shp_read_source source;
-    int lines; /* 1..200, default 40 */
+    int lines;    /* 1..200, default 40 */
     bool context; /* attach, detach */
     bool board;   /* attach, detach */
 };
 
 /*
  * Check arguments. object: NULL or {} (help), a string (help, or JSON of an object), or an object;
- * members that are null count as not given. message: the text that travelled beside the object (then
- * object has no message field), or NULL. *error on failure: invalid_call, unknown_action,
+ * members that are null count as not given. message: the text that travelled beside the object
+ * (then object has no message field), or NULL. *error on failure: invalid_call, unknown_action,
  * unknown_field (all of them are named), missing_field, field_invalid, message_too_large,
  * unsupported_action (last: the fields were right); outcome rejected. Returns 0, SHP_ERR_INVALID or
  * SHP_ERR_NOMEM. *out is filled on success only, and then the caller's (shp_call_fini).
