@@ -51,9 +51,10 @@ static struct fault *fault_take(struct sim *sim, const char *method)
 
 static const struct method *method_find(const char *name)
 {
-    static const struct method *const tables[] = {methods_server, methods_workspace,
-                                                  methods_pane,   methods_pane_io,
-                                                  methods_agent,  methods_report};
+    static const struct method *const tables[] = {
+        methods_server, methods_workspace, methods_pane,   methods_pane_io,
+        methods_move,   methods_agent,     methods_report,
+    };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         for (const struct method *m = tables[i]; m->name; m++)
             if (!strcmp(m->name, name))

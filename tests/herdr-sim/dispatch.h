@@ -27,6 +27,7 @@ extern const struct method methods_server[];
 extern const struct method methods_workspace[];
 extern const struct method methods_pane[];
 extern const struct method methods_pane_io[];
+extern const struct method methods_move[];
 extern const struct method methods_agent[];
 extern const struct method methods_report[];
 

@@ -142,7 +142,7 @@ static const char *entry_init(struct sim *sim, struct entry *e, const cJSON *ite
     e->cursor = sim->opt.replay && !e->scoped ? ring_first(&sim->ring) : sim->ring.next;
     if (!e->scoped)
         return NULL;
-    const struct pane *pane = model_pane(&sim->model, param_text(item, "pane_id"));
+    const struct pane *pane = model_pane_any(&sim->model, param_text(item, "pane_id"));
     *message = "pane not found";
     if (!pane)
         return "pane_not_found";
@@ -193,16 +193,6 @@ void subscription_free(struct subscription *s)
     free(s);
 }
 
-static struct pane *pane_of(const struct sim *sim, const char *terminal_id)
-{
-    FOR_EACH_PANE(&sim->model, w, t, p)
-    {
-        if (!strcmp(p->terminal_id, terminal_id))
-            return p;
-    }
-    return NULL;
-}
-
 static void add_line(struct str *out, cJSON *j)
 {
     char *text = cJSON_PrintUnformatted(j);
@@ -233,7 +223,7 @@ static bool entry_wants(const struct entry *e, const struct event *ev)
 
 static void poll_output(const struct sim *sim, struct entry *e, struct str *out)
 {
-    const struct pane *pane = pane_of(sim, e->terminal_id);
+    const struct pane *pane = model_terminal(&sim->model, e->terminal_id);
     if (!pane)
         return;
     cJSON *read = read_pane(pane, e->source, e->has_lines ? &e->lines : NULL, NULL);
@@ -253,7 +243,7 @@ static void poll_output(const struct sim *sim, struct entry *e, struct str *out)
 
 static void poll_initial(const struct sim *sim, struct entry *e, struct str *out)
 {
-    const struct pane *pane = pane_of(sim, e->terminal_id);
+    const struct pane *pane = model_terminal(&sim->model, e->terminal_id);
     e->initial = false;
     if (pane)
         add_line(out, scoped_envelope(kind_types[e->kind], present_status(pane)));

@@ -739,12 +739,76 @@ describe("herdr-sim", { concurrency: 4 }, () => {
         assert.equal(await s.ended(), 0);
     });
 
+    test("a pane moved to another workspace: new id, same terminal, the old id stays an alias", async (t) => {
+        const s = await sim(t, { env: { HERDR_SIM_DRAIN: "1" } });
+        await startPi(s);
+        await s.ok("tab.create", { workspace_id: "w1" });
+        const before = (await s.ok("pane.get", { pane_id: "w1:p1" })).pane;
+        const wire = await s.subscribe({ type: "pane.moved" });
+        const wait = s.open().send({ id: "w", method: "agent.wait", params: { target: "a1", until: ["working"] } });
+        await sleep(150);
+        const moved = (await s.ok("pane.move", { pane_id: "w1:p1", destination: { type: "new_workspace", label: "far" } })).move_result;
+        assert.deepEqual([moved.changed, moved.previous_pane_id, moved.pane.pane_id, moved.closed_tab_id, moved.created_workspace.label], [true, "w1:p1", "w2:p1", "w1:t1", "far"]);
+        assert.equal(moved.pane.terminal_id, before.terminal_id);
+        assert.equal((await wire.line()).data.previous_pane_id, "w1:p1");
+        assert.equal((await wait.line()).error.code, "agent_not_running");
+        assert.equal((await s.ok("pane.get", { pane_id: "w1:p1" })).pane.pane_id, "w2:p1");
+        assert.equal((await s.ok("pane.current", { caller_pane_id: "w1:p1" })).pane.pane_id, "w2:p1");
+        assert.equal(await s.error("agent.get", { target: "w1:p1" }), "agent_not_found");
+        assert.equal((await s.ok("agent.get", { target: "a1" })).agent.pane_id, "w2:p1");
+        await s.ok("pane.report_agent", report(1, "working"));
+        assert.equal(await status(s, "w2:p1"), "working");
+        const back = (await s.ok("pane.move", { pane_id: "w2:p1", destination: { type: "tab", tab_id: "w1:t2", split: "down" } })).move_result;
+        assert.deepEqual([back.pane.pane_id, back.closed_workspace_id, (back.target_layout.panes as Json[]).length], ["w1:p3", "w2", 2]);
+        assert.equal((await s.ok("pane.move", { pane_id: "w1:p3", destination: { type: "tab", tab_id: "w1:t2", split: "down" } })).move_result.reason, "same_tab");
+        const out = (await s.ok("pane.move", { pane_id: "w1:p3", destination: { type: "new_tab", label: "x" } })).move_result;
+        assert.deepEqual([out.pane.pane_id, out.created_tab.label, out.source_layout.panes.length], ["w1:p3", "x", 1]);
+        assert.equal(await s.error("pane.move", { pane_id: "w1:p3", destination: { type: "tab", tab_id: "w9:t1", split: "down" } }), "tab_not_found");
+        assert.equal(await s.error("pane.move", { pane_id: "w1:p3", destination: { type: "popup" } }), "invalid_request");
+        wire.close();
+    });
+
+    test("after a restart: same ids and labels, new terminals, small state_change_seq, numbers go on", async (t) => {
+        const s = await sim(t);
+        await s.ok("workspace.create", { cwd: s.dir, label: "second", focus: true });
+        await s.ok("tab.create", { workspace_id: "w2", label: "named" });
+        await s.ok("tab.close", { tab_id: "w2:t2" });
+        const split = (await s.ok("pane.split", { target_pane_id: "w2:p1", direction: "right", ratio: 0.25, focus: true, cwd: s.home })).pane;
+        await startPi(s);
+        for (let i = 0; i < 4; i++) await s.ok("pane.report_agent", report(i + 1, i % 2 ? "idle" : "working"));
+        const before = (await s.ok("session.snapshot")).snapshot;
+        await until("the layout to be stored", () => existsSync(path.join(path.dirname(s.socketPath), "session.json")) || undefined);
+        await sleep(250);
+        for (const end of ["SIGKILL", "SIGTERM"] as const) {
+            s.child?.kill(end);
+            await s.ended();
+            s.stderr = "";
+            await s.start();
+            const after = (await s.ok("session.snapshot")).snapshot;
+            const shape = (x: Json): unknown => [x.focused_pane_id, x.layouts, (x.workspaces as Json[]).map((w) => [w.workspace_id, w.label, w.active_tab_id]), (x.tabs as Json[]).map((w) => [w.tab_id, w.label]), (x.panes as Json[]).map((p) => [p.pane_id, p.cwd])];
+            assert.deepEqual(shape(after), shape(before));
+            const terminals = (x: Json): string[] => (x.panes as Json[]).map((p) => p.terminal_id as string);
+            assert.equal(new Set([...terminals(before), ...terminals(after)]).size, 6);
+            assert.deepEqual(after.agents, []);
+        }
+        assert.equal(split.pane_id, "w2:p3");
+        assert.equal((await s.ok("tab.create", { workspace_id: "w2" })).tab.tab_id, "w2:t3");
+        assert.equal((await s.ok("workspace.create")).workspace.workspace_id, "w3");
+        await startPi(s);
+        assert.equal((await s.ok("agent.get", { target: "a1" })).agent.state_change_seq, 1);
+        await s.stop();
+        s.env.HERDR_SIM_RESTORE = "0";
+        s.stderr = "";
+        await s.start();
+        assert.equal(((await s.ok("pane.list")).panes as Json[]).length, 1);
+    });
+
     // Log and schema
 
     test("the log of a whole session fits Herdr's published schema", async (t) => {
         const schema = process.env.HERDR_API_SCHEMA;
         const s = await sim(t, { env: { HERDR_SIM_DRAIN: "1" } });
-        const kinds = ["workspace.created", "workspace.closed", "workspace.renamed", "tab.created", "tab.renamed", "tab.closed", "tab.focused", "pane.created", "pane.closed", "pane.updated", "pane.focused", "pane.exited", "pane.agent_detected", "layout.updated", "workspace.focused", "workspace.updated"];
+        const kinds = ["workspace.created", "workspace.closed", "workspace.renamed", "tab.created", "tab.renamed", "tab.closed", "tab.focused", "pane.created", "pane.closed", "pane.updated", "pane.focused", "pane.exited", "pane.moved", "pane.agent_detected", "layout.updated", "workspace.focused", "workspace.updated"];
         const wire = await s.subscribe(...kinds.map((type) => ({ type })), { type: "pane.agent_status_changed", pane_id: "w1:p1" }, { type: "pane.output_matched", pane_id: "w1:p1", source: "recent", match: { type: "substring", value: "pi" } });
         await s.ok("ping");
         await s.ok("workspace.create", { cwd: s.home, focus: true, label: "l" });
@@ -761,6 +825,8 @@ describe("herdr-sim", { concurrency: 4 }, () => {
         await s.ok("agent.read", { target: "a1", source: "recent", lines: 3 });
         await s.ok("agent.send_keys", { target: "a1", keys: ["enter"] });
         await s.ok("notification.show", { title: "x", sound: "done" });
+        await s.ok("pane.move", { pane_id: "w2:p3", destination: { type: "new_workspace" } });
+        await s.ok("pane.move", { pane_id: "w3:p1", destination: { type: "tab", tab_id: "w2:t1", split: "down" } });
         await s.control({ cmd: "burst", count: 1 });
         await s.ok("pane.send_text", { pane_id: "w1:p1", text: "quit\r" });
         await until("the release", async () => ((await s.ok("agent.list")).agents as Json[]).length === 0 || undefined);

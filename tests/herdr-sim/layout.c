@@ -44,13 +44,15 @@ void layout_split(struct tab *tab, struct pane *target, struct pane *fresh, bool
     *at = split;
 }
 
-struct layout *layout_join(bool down, double ratio, struct layout *first, struct layout *second)
+struct layout *layout_join(struct tab *tab, bool down, double ratio, struct layout *first,
+                           struct layout *second)
 {
     struct layout *l = sim_alloc(sizeof *l);
     l->first = first;
     l->second = second;
     l->down = down;
     l->ratio = ratio;
+    l->id = ++tab->next_split;
     return l;
 }
 

@@ -10,7 +10,8 @@ void layout_split(struct tab *tab, struct pane *target, struct pane *fresh, bool
                   double ratio);
 void layout_remove(struct tab *tab, const struct pane *pane);
 /* A split of two finished subtrees; takes both. */
-struct layout *layout_join(bool down, double ratio, struct layout *first, struct layout *second);
+struct layout *layout_join(struct tab *tab, bool down, double ratio, struct layout *first,
+                           struct layout *second);
 void layout_free(struct layout *l);
 /* The parts of a node: its pane, or NULL and the split's fields. */
 struct pane *layout_node(const struct layout *l, bool *down, double *ratio,

@@ -10,7 +10,7 @@
 
 static struct pane *pane_param(struct sim *sim, struct conn *c, const cJSON *params)
 {
-    struct pane *pane = model_pane(&sim->model, param_text(params, "pane_id"));
+    struct pane *pane = model_pane_any(&sim->model, param_text(params, "pane_id"));
     if (!pane)
         conn_error(c, "pane_not_found", "no such pane");
     return pane;
@@ -19,7 +19,7 @@ static struct pane *pane_param(struct sim *sim, struct conn *c, const cJSON *par
 /* The named pane or, without a name, the focused one. */
 static struct pane *pane_or_focused(struct sim *sim, struct conn *c, const char *id)
 {
-    struct pane *pane = id ? model_pane(&sim->model, id) : model_focused_pane(&sim->model);
+    struct pane *pane = id ? model_pane_any(&sim->model, id) : model_focused_pane(&sim->model);
     if (!pane)
         conn_error(c, "pane_not_found", "no such pane");
     return pane;

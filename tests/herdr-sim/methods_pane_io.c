@@ -9,7 +9,7 @@
 
 static struct pane *pane_param(struct sim *sim, struct conn *c, const cJSON *params)
 {
-    struct pane *pane = model_pane(&sim->model, param_text(params, "pane_id"));
+    struct pane *pane = model_pane_any(&sim->model, param_text(params, "pane_id"));
     if (!pane)
         conn_error(c, "pane_not_found", "no such pane");
     return pane;
@@ -101,7 +101,7 @@ struct output_wait {
 static void output_wait_turn(struct sim *sim, struct conn *c, void *state)
 {
     struct output_wait *w = state;
-    struct pane *pane = model_pane(&sim->model, w->pane_id);
+    struct pane *pane = model_pane_any(&sim->model, w->pane_id);
     if (!pane || strcmp(pane->terminal_id, w->terminal_id) != 0) {
         conn_error(c, "pane_not_found", "the pane is gone");
         return;

@@ -12,7 +12,7 @@
 
 static struct pane *pane_param(struct sim *sim, struct conn *c, const cJSON *params)
 {
-    struct pane *pane = model_pane(&sim->model, param_text(params, "pane_id"));
+    struct pane *pane = model_pane_any(&sim->model, param_text(params, "pane_id"));
     if (!pane)
         conn_error(c, "pane_not_found", "no such pane");
     return pane;

@@ -154,7 +154,7 @@ static void events_wait(struct sim *sim, struct conn *c, const cJSON *params)
         conn_error(c, "invalid_request", "%s", why);
         return;
     }
-    struct pane *pane = model_pane(&sim->model, param_text(match, "pane_id"));
+    struct pane *pane = model_pane_any(&sim->model, param_text(match, "pane_id"));
     if (!pane) {
         conn_error(c, "pane_not_found", "no such pane");
         return;

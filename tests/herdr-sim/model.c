@@ -55,6 +55,25 @@ struct pane *model_pane(const struct model *m, const char *id)
     return NULL;
 }
 
+struct pane *model_terminal(const struct model *m, const char *terminal_id)
+{
+    FOR_EACH_PANE(m, w, t, p)
+    {
+        if (!strcmp(p->terminal_id, terminal_id))
+            return p;
+    }
+    return NULL;
+}
+
+struct pane *model_pane_any(const struct model *m, const char *id)
+{
+    struct pane *pane = model_pane(m, id);
+    for (const struct alias *a = m->aliases; a && !pane; a = a->next)
+        if (!strcmp(a->old_id, id))
+            pane = model_terminal(m, a->terminal_id);
+    return pane;
+}
+
 struct pane *model_focused_pane(const struct model *m)
 {
     return m->active ? m->active->active->focused : NULL;
@@ -147,6 +166,14 @@ static void on_screen_reply(const char *bytes, size_t len, void *user)
 
 static void on_pane_exit(void *user);
 
+static void append_pane(struct tab *tab, struct pane *pane)
+{
+    struct pane **at = &tab->panes;
+    while (*at)
+        at = &(*at)->next;
+    *at = pane;
+}
+
 /* NULL when the shell cannot be started. */
 static struct pane *pane_start(struct sim *sim, struct tab *tab, const char *id,
                                const struct create_options *o)
@@ -177,18 +204,21 @@ static struct pane *pane_start(struct sim *sim, struct tab *tab, const char *id,
         free(pane);
         return NULL;
     }
-    struct pane **at = &tab->panes;
-    while (*at)
-        at = &(*at)->next;
-    *at = pane;
+    append_pane(tab, pane);
     return pane;
+}
+
+static void next_pane_id(const struct workspace *ws, char *id)
+{
+    char number[24];
+    format_number(ws->next_pane + 1, number, sizeof number);
+    snprintf(id, ID_BYTES, "%.20s:p%s", ws->id, number);
 }
 
 static struct pane *pane_new(struct sim *sim, struct tab *tab, const struct create_options *o)
 {
-    char number[24], id[ID_BYTES];
-    format_number(tab->ws->next_pane + 1, number, sizeof number);
-    snprintf(id, sizeof id, "%.20s:p%s", tab->ws->id, number);
+    char id[ID_BYTES];
+    next_pane_id(tab->ws, id);
     struct pane *pane = pane_start(sim, tab, id, o);
     if (pane)
         tab->ws->next_pane++;
@@ -266,13 +296,18 @@ static void append_workspace(struct model *m, struct workspace *ws)
         m->active = ws;
 }
 
-static struct tab *tab_new(struct sim *sim, struct workspace *ws, const struct create_options *o)
+static void next_tab_id(const struct workspace *ws, char *id)
 {
     char number[24];
+    format_number(ws->next_tab + 1, number, sizeof number);
+    snprintf(id, ID_BYTES, "%.20s:t%s", ws->id, number);
+}
+
+static struct tab *tab_new(struct sim *sim, struct workspace *ws, const struct create_options *o)
+{
     struct tab *tab = sim_alloc(sizeof *tab);
     tab->ws = ws;
-    format_number(ws->next_tab + 1, number, sizeof number);
-    snprintf(tab->id, sizeof tab->id, "%.20s:t%s", ws->id, number);
+    next_tab_id(ws, tab->id);
     struct pane *pane = pane_new(sim, tab, o);
     if (!pane) {
         free(tab);
@@ -316,15 +351,20 @@ static void emit_tab_created(struct sim *sim, const struct tab *tab)
     emit_layout(sim, tab);
 }
 
+static void next_workspace_id(const struct model *m, char *id)
+{
+    char number[24];
+    format_number(m->next_workspace + 1, number, sizeof number);
+    snprintf(id, ID_BYTES, "w%s", number);
+}
+
 struct workspace *model_workspace_create(struct sim *sim, const struct create_options *o)
 {
     struct model *m = &sim->model;
-    char number[24];
     char *cwd = resolve_cwd(o, model_focused_pane(m));
     struct create_options root = {.cwd = cwd, .env = o->env};
     struct workspace *ws = sim_alloc(sizeof *ws);
-    format_number(m->next_workspace + 1, number, sizeof number);
-    snprintf(ws->id, sizeof ws->id, "w%s", number);
+    next_workspace_id(m, ws->id);
     const char *base = strrchr(cwd, '/');
     ws->label = sim_strdup(!text_blank(o->label) ? o->label : base && base[1] ? base + 1 : cwd);
     struct tab *tab = tab_new(sim, ws, &root);
@@ -538,6 +578,11 @@ void model_close_all(struct sim *sim)
         sim->model.workspaces = next;
     }
     sim->model.active = NULL;
+    while (sim->model.aliases) {
+        struct alias *next = sim->model.aliases->next;
+        free(sim->model.aliases);
+        sim->model.aliases = next;
+    }
 }
 
 struct workspace *model_restore_workspace(struct sim *sim, const char *id, const char *label)
@@ -563,6 +608,45 @@ struct pane *model_restore_pane(struct sim *sim, struct tab *tab, const char *id
 {
     struct create_options o = {.cwd = cwd};
     return pane_start(sim, tab, id, &o);
+}
+
+struct tab *model_empty_tab(struct workspace *ws, const char *label)
+{
+    char id[ID_BYTES];
+    next_tab_id(ws, id);
+    ws->next_tab++;
+    return model_restore_tab(ws, id, text_blank(label) ? NULL : label);
+}
+
+struct workspace *model_empty_workspace(struct sim *sim, const char *label)
+{
+    char id[ID_BYTES];
+    next_workspace_id(&sim->model, id);
+    sim->model.next_workspace++;
+    return model_restore_workspace(sim, id, text_blank(label) ? id : label);
+}
+
+void model_detach_pane(struct pane *pane)
+{
+    unlink_pane(pane);
+    pane->next = NULL;
+}
+
+void model_attach_pane(struct tab *tab, struct pane *pane)
+{
+    if (pane->tab->ws != tab->ws) {
+        struct alias *a = sim_alloc(sizeof *a);
+        strcpy(a->old_id, pane->id);
+        strcpy(a->terminal_id, pane->terminal_id);
+        a->next = pane->sim->model.aliases;
+        pane->sim->model.aliases = a;
+        next_pane_id(tab->ws, pane->id);
+        tab->ws->next_pane++;
+    }
+    pane->tab = tab;
+    append_pane(tab, pane);
+    if (!tab->focused)
+        tab->focused = pane;
 }
 
 void model_drop_tab(struct tab *tab)

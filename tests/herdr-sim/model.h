@@ -61,11 +61,19 @@ struct workspace {
     uint64_t next_tab, next_pane;
 };
 
+/* A pane id from before a move to another workspace. */
+struct alias {
+    struct alias *next;
+    char old_id[ID_BYTES];
+    char terminal_id[ID_BYTES];
+};
+
 struct model {
     struct workspace *workspaces;
     struct workspace *active;
     uint64_t next_workspace;
     uint64_t next_terminal;
+    struct alias *aliases;
     uint64_t state_seq; /* stamped on agents whose detected state changes */
 };
 
@@ -78,7 +86,10 @@ struct create_options {
 
 struct workspace *model_workspace(const struct model *m, const char *id);
 struct tab *model_tab(const struct model *m, const char *id);
-struct pane *model_pane(const struct model *m, const char *id);
+struct pane *model_pane(const struct model *m, const char *id); /* by its current id */
+/* Also by an id from before a move, as most pane methods accept it. */
+struct pane *model_pane_any(const struct model *m, const char *id);
+struct pane *model_terminal(const struct model *m, const char *terminal_id);
 struct pane *model_focused_pane(const struct model *m); /* or NULL */
 bool tab_in_view(const struct model *m, const struct tab *t);
 
@@ -105,6 +116,12 @@ void model_close_all(struct sim *sim); /* no events: the server ends */
 struct workspace *model_restore_workspace(struct sim *sim, const char *id, const char *label);
 struct tab *model_restore_tab(struct workspace *ws, const char *id, const char *label);
 struct pane *model_restore_pane(struct sim *sim, struct tab *tab, const char *id, const char *cwd);
+/* Empty ones with fresh ids, for a pane that is moved there. NULL labels: the standard ones. */
+struct tab *model_empty_tab(struct workspace *ws, const char *label);
+struct workspace *model_empty_workspace(struct sim *sim, const char *label);
+/* Out of its tab, which may be left empty; into a tab, with a fresh id in another workspace. */
+void model_detach_pane(struct pane *pane);
+void model_attach_pane(struct tab *tab, struct pane *pane);
 void model_drop_tab(struct tab *tab);
 void model_drop_workspace(struct sim *sim, struct workspace *ws);
 

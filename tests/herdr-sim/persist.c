@@ -98,7 +98,7 @@ static struct layout *load_layout(struct sim *sim, struct tab *tab, const cJSON 
     if (!first || !second)
         return first ? first : second;
     double ratio = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(j, "ratio"));
-    return layout_join(param_bool(j, "down", false), ratio, first, second);
+    return layout_join(tab, param_bool(j, "down", false), ratio, first, second);
 }
 
 static void load_tab(struct sim *sim, struct workspace *ws, const cJSON *j)
