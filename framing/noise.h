@@ -5,7 +5,8 @@
  *     <- e, ee
  *
  * Neither side has a lasting key. The pre-shared key makes the first message unforgeable; the
- * ephemeral keys make sessions independent of it afterwards. No random bytes are made here.
+ * ephemeral keys make sessions independent of it afterwards. No random bytes are made here. The
+ * program has called sodium_init: without it everything works, three times slower.
  */
 #ifndef SHP_FRAMING_NOISE_H
 #define SHP_FRAMING_NOISE_H
