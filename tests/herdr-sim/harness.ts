@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import net from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -214,4 +215,38 @@ export class Sim {
         await this.stop();
         rmSync(this.dir, { recursive: true, force: true });
     }
+}
+
+// What most tests begin with
+
+/** A Pi that stays in the foreground and does what it is told line by line. */
+const STAND_IN_PI = `#!/bin/sh
+echo "pi started with: $*"
+while IFS= read -r line; do
+  echo "pi heard: $line"
+  [ "$line" = quit ] && exit 0
+done
+`;
+
+export async function sim(t: TestContext, options: SimOptions = {}): Promise<Sim> {
+    const s = new Sim(options);
+    s.script("pi", STAND_IN_PI);
+    t.after(() => s.remove());
+    return s.start();
+}
+
+export async function startPi(s: Sim, name = "a1", paneId = "w1:p1"): Promise<void> {
+    await s.ok("agent.start", { name, kind: "pi", pane_id: paneId });
+    await until("the stand-in Pi to be recognised", async () => {
+        const { agent } = await s.ok("agent.get", { target: name });
+        return agent.agent === "pi" && agent.interactive_ready === true ? true : undefined;
+    });
+}
+
+export const report = (seq: number | undefined, state: string, extra: Json = {}): Json => ({
+    pane_id: "w1:p1", source: "herdr:pi", agent: "pi", state, ...(seq === undefined ? {} : { seq }), ...extra,
+});
+
+export async function status(s: Sim, paneId = "w1:p1"): Promise<string> {
+    return (await s.ok("pane.get", { pane_id: paneId })).pane.agent_status as string;
 }
