@@ -84,39 +84,56 @@ export function encodeFrame(type: FrameType, fin: boolean, stream: number, paylo
 
 /**
  * Incremental decoder. Its memory is bounded by one frame and what the caller feeds at once; a
- * returned payload is a copy and stays valid.
+ * returned payload is a copy and stays valid. Each byte is copied at most twice, however small the
+ * pieces are.
  */
 export class FrameDecoder {
-  #pending: Buffer = Buffer.alloc(0);
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
+  /** Bytes without which there is nothing to decode. */
+  #need = LENGTH_BYTES;
 
   feed(chunk: Uint8Array): void {
-    this.#pending = this.#pending.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#pending, chunk]);
+    if (chunk.length === 0) return;
+    this.#chunks.push(Buffer.from(chunk));
+    this.#bytes += chunk.length;
   }
 
   /** Next whole frame, or undefined while one is incomplete. A length is judged before its bytes come. */
   next(): Frame | undefined {
-    const bytes = this.#pending;
-    if (bytes.length < LENGTH_BYTES) return undefined;
+    if (this.#bytes < this.#need) return undefined;
+    const bytes = this.#joined();
     const length = bytes.readUInt32LE(0);
     if (length < HEADER_BYTES || length > LIMITS.framePayloadBytesMax + HEADER_BYTES) {
       throw broken(`frame length ${length}`);
     }
-    if (bytes.length < LENGTH_BYTES + length) return undefined;
+    this.#need = LENGTH_BYTES + length;
+    if (bytes.length < this.#need) return undefined;
     const type = bytes.readUInt8(4);
     const flags = bytes.readUInt8(5);
     if (!isFrameType(type)) throw broken(`frame type ${type}`);
     if ((flags & ~FIN) !== 0 || bytes.readUInt16LE(6) !== 0) throw broken("reserved bits are set");
     const fin = (flags & FIN) !== 0;
     const stream = bytes.readUInt32LE(8);
-    const payload = Buffer.from(bytes.subarray(LENGTH_BYTES + HEADER_BYTES, LENGTH_BYTES + length));
+    const payload = Buffer.from(bytes.subarray(LENGTH_BYTES + HEADER_BYTES, this.#need));
     checkFrame(type, fin, stream, payload.length);
-    this.#pending = bytes.subarray(LENGTH_BYTES + length);
+    this.#bytes -= this.#need;
+    this.#chunks = this.#bytes === 0 ? [] : [bytes.subarray(this.#need)];
+    this.#need = LENGTH_BYTES;
     return { type, fin, stream, payload };
+  }
+
+  #joined(): Buffer {
+    const first = this.#chunks[0];
+    if (this.#chunks.length === 1 && first instanceof Buffer) return first;
+    const whole = Buffer.concat(this.#chunks);
+    this.#chunks = [whole];
+    return whole;
   }
 
   /** Bytes of an incomplete frame. */
   get pendingBytes(): number {
-    return this.#pending.length;
+    return this.#bytes;
   }
 }
 

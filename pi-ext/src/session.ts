@@ -54,6 +54,8 @@ type Stream = {
   sendQueue: Buffer[];
   sendTotal: number;
   sendFin: boolean;
+  /** No bulk follows our head. */
+  headFin: boolean;
   /** Their half: `head` waits for it, then bulk until FIN. */
   receiving: "head" | "bulk" | "done";
   /** Our answer has ended: what still comes of the question is dropped. */
@@ -226,9 +228,7 @@ export class PlainSession {
 
   /** A head with FIN ends our half as soon as it was encoded. */
   #endSendingIfDone(stream: Stream): void {
-    if (stream.sending === "open" && stream.sendFin && stream.sendQueue.length === 0 && stream.sendTotal === 0) {
-      this.#finishSending(stream);
-    }
+    if (stream.sending === "open" && stream.headFin) this.#finishSending(stream);
   }
 
   #dropIfEnded(stream: Stream): void {
@@ -253,6 +253,7 @@ export class PlainSession {
     }
     stream.sending = "open";
     stream.sendFin = fin;
+    stream.headFin = fin;
     this.#headBytes += frame.length;
     this.#heads.push({ stream: stream.number, frame });
   }
@@ -303,6 +304,7 @@ export class PlainSession {
       sendQueue: [],
       sendTotal: 0,
       sendFin: false,
+      headFin: false,
       receiving: notification ? "done" : "head",
       ignoring: false,
       failed: false,
@@ -515,6 +517,7 @@ export class PlainSession {
       sendQueue: [],
       sendTotal: 0,
       sendFin: false,
+      headFin: false,
       receiving: frame.fin ? "done" : "bulk",
       ignoring: false,
       failed: false,
