@@ -9,4 +9,4 @@ install(PROGRAMS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/shepherdr-helper"
   DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/shepherdr")
 # Helpers for other architectures, where `make helpers` built them.
 install(DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/" DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/shepherdr"
-  USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "shepherdr-helper-*")
+  USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "helper-linux-*")

@@ -55,5 +55,5 @@ shp_static_helper(shp_static_helper "${SHP_MUSL_GCC}" shepherdr-helper)
 # Set by scripts/build-helpers, which makes the cross compiler.
 if(SHP_MUSL_GCC_OTHER AND EXISTS "${SHP_MUSL_GCC_OTHER}")
   shp_static_helper(shp_static_helper_other "${SHP_MUSL_GCC_OTHER}"
-    "shepherdr-helper-linux-${SHP_OTHER_ARCHITECTURE}")
+    "helper-linux-${SHP_OTHER_ARCHITECTURE}")
 endif()
