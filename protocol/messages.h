@@ -96,6 +96,7 @@ enum shp_code {
     SHP_CODE_ARCH_UNSUPPORTED = 36, /* There is no helper for this system. */
     SHP_CODE_HELPER_MISSING = 37, /* This installation has no helper to send. */
     SHP_CODE_SHELL_UNSUPPORTED = 38, /* The login shell cannot run the command. */
+    SHP_CODE_HELPER_ABSENT = 39, /* The helper is not on the machine, and this look installs nothing. */
     SHP_CODE_HERDR_NOT_RUNNING = 40, /* Nothing listens on Herdr's socket. */
     SHP_CODE_HERDR_NO_ANSWER = 41, /* Herdr closed the connection without an answer; it may have acted. */
     SHP_CODE_HERDR_ERROR = 42, /* Herdr refused the call; its own code is in the cause. */

@@ -139,6 +139,7 @@ export const ERRORS = {
   arch_unsupported: { code: 36, scope: "session", doc: "There is no helper for this system.", next: "Use a Linux x86_64 or aarch64 machine." },
   helper_missing: { code: 37, scope: "call", doc: "This installation has no helper to send.", next: "Build or install shepherdr completely." },
   shell_unsupported: { code: 38, scope: "session", doc: "The login shell cannot run the command.", next: "Use a POSIX-like login shell for this account." },
+  helper_absent: { code: 39, scope: "session", doc: "The helper is not on the machine, and this look installs nothing.", next: "Nothing: the first connection from a pi session installs it." },
   herdr_not_running: { code: 40, scope: "request", doc: "Nothing listens on Herdr's socket.", next: "Start Herdr there: herdr server." },
   herdr_no_answer: { code: 41, scope: "request", doc: "Herdr closed the connection without an answer; it may have acted.", next: "Look at the panes before you repeat." },
   herdr_error: { code: 42, scope: "request", doc: "Herdr refused the call; its own code is in the cause.", next: "Correct what Herdr names." },

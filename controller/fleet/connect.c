@@ -1,0 +1,112 @@
+#include "controller/fleet/connect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/fleet/fleet.h"
+#include "controller/json.h"
+#include "installer/bootstrap.h"
+#include "protocol/messages.h"
+#include "shp_build_id.h"
+
+static int open_transport(struct machine *machine, char *command, struct shp_transport **out)
+{
+    const struct fleet *fleet = machine->fleet;
+    if (machine->local) {
+        char *argv[] = {"/bin/sh", "-c", command, NULL};
+        struct shp_process_options options = {.argv = argv};
+        return shp_transport_process_new(out, fleet->loop, &options);
+    }
+    struct shp_openssh_options options = {
+        .target = machine->target,
+        .command = command,
+        .ssh_auth_sock = fleet->context->ssh_auth_sock,
+    };
+    return shp_transport_openssh_new(out, fleet->loop, &options);
+}
+
+static char *own_hello(const struct machine *machine)
+{
+    cJSON *hello = cJSON_CreateObject();
+    const double range[] = {SHP_PROTOCOL_VERSION_MIN, SHP_PROTOCOL_VERSION_MAX};
+    cJSON_AddItemToObject(hello, "versions", cJSON_CreateDoubleArray(range, 2));
+    json_add(hello, "role", "controller");
+    json_add(hello, "build", SHP_BUILD_ID);
+    json_add(hello, "installation", machine->fleet->installation);
+    json_add(hello, "pi_session_id", machine->fleet->context->pi_session_id);
+    char *text = json_print(hello);
+    cJSON_Delete(hello);
+    return text;
+}
+
+int connect_open(struct machine *machine, const struct shp_link_callbacks *callbacks,
+                 struct shp_link **link, struct shp_error *error)
+{
+    const struct fleet *fleet = machine->fleet;
+    struct shp_prelude prelude = {0};
+    struct shp_transport *transport = NULL;
+    char *command = NULL;
+    if (!fleet->artifacts || fleet->artifacts->len == 0) {
+        shp_error_set(error, SHP_CODE_HELPER_MISSING, machine->id, "find helper",
+                      "no helper program in %s",
+                      fleet->artifacts ? fleet->artifacts->searched : "memory");
+        return SHP_ERR_NOT_FOUND;
+    }
+    struct shp_link_options options = {
+        .session = {.role = SHP_ROLE_INITIATOR, .suite = SHP_SUITE_NOISE},
+        .prelude = &prelude,
+        .callbacks = *callbacks,
+        .user = machine,
+    };
+    shp_link_random_marker(options.session.marker);
+    machine->uploaded = false;
+    struct shp_bootstrap_options bootstrap = {
+        .artifacts = fleet->artifacts,
+        .marker = options.session.marker,
+        .build_id = SHP_BUILD_ID,
+        .probe_only = fleet->probe_only,
+        .uploaded = &machine->uploaded,
+    };
+    int rc = shp_bootstrap_new(&prelude, &command, &bootstrap);
+    if (rc == SHP_OK)
+        rc = open_transport(machine, command, &transport);
+    if (rc == SHP_ERR_INVALID && prelude.free)
+        shp_error_set(error, SHP_CODE_TARGET_INVALID, machine->id, "connect",
+                      "the SSH target is empty, has control characters or begins with a dash");
+    char *hello = own_hello(machine);
+    options.transport = transport;
+    options.session.hello_json = hello;
+    options.session.hello_len = strlen(hello);
+    if (rc == SHP_OK)
+        rc = shp_link_open(link, fleet->loop, &options);
+    if (rc != SHP_OK) {
+        if (!error->code)
+            shp_error_set(error, SHP_CODE_CONNECT_FAILED, machine->id, "connect", "%s",
+                          shp_strerror(rc));
+        if (transport)
+            shp_transport_free(transport);
+        if (prelude.free)
+            prelude.free(prelude.prelude);
+    }
+    free(hello);
+    free(command);
+    return rc;
+}
+
+bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
+                          struct shp_error *error)
+{
+    const char *role = json_string(hello, "role");
+    const char *build = json_string(hello, "build");
+    if (!role || strcmp(role, "helper") != 0)
+        shp_error_set(error, SHP_CODE_PROTOCOL_ERROR, machine->id, "handshake",
+                      "the peer does not say that it is a helper");
+    else if (!build || strcmp(build, SHP_BUILD_ID) != 0)
+        shp_error_set(error, SHP_CODE_BUILD_MISMATCH, machine->id, "handshake",
+                      "the helper is build %.64s, ours is %s", build ? build : "unknown",
+                      SHP_BUILD_ID);
+    else
+        return true;
+    return false;
+}

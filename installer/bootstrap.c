@@ -1,0 +1,258 @@
+#include "installer/bootstrap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framing/preamble.h"
+#include "installer/command.h"
+#include "protocol/messages.h"
+
+enum bootstrap_state {
+    BOOTSTRAP_SHELL,  /* no line of ours yet: the login shell speaks */
+    BOOTSTRAP_UPLOAD, /* the helper is under way */
+    BOOTSTRAP_CHECK,  /* all of it is sent; READY or FAIL comes */
+};
+
+struct bootstrap {
+    enum bootstrap_state state;
+    struct shp_preamble preamble;
+    const struct shp_artifacts *artifacts;
+    const uint8_t *out; /* rest of the upload */
+    size_t out_len;
+    bool *uploaded;
+    char build_id[65];
+};
+
+static const char *after(const char *line, const char *word)
+{
+    size_t len = strlen(word);
+    if (strncmp(line, word, len) != 0)
+        return NULL;
+    if (line[len] == 0)
+        return line + len;
+    return line[len] == ' ' ? line + len + 1 : NULL;
+}
+
+/* ---- failures ------------------------------------------------------------------------------ */
+
+static int code_of_write(const char *text)
+{
+    if (strstr(text, "No space left") || strstr(text, "quota") || strstr(text, "File too large"))
+        return SHP_CODE_INSTALL_NO_SPACE;
+    return SHP_CODE_INSTALL_FAILED;
+}
+
+/*
+ * `check <status> <text>`: the program that was sent did not prove itself. 126 with "Permission
+ * denied" is a file system mounted noexec; a wrong architecture is "Exec format error", or, in a
+ * shell that then tries it as a script, a syntax error.
+ */
+static int code_of_check(const char *text)
+{
+    if (strstr(text, "ermission denied"))
+        return SHP_CODE_INSTALL_NOEXEC;
+    if (strstr(text, "digest"))
+        return SHP_CODE_INSTALL_CORRUPT;
+    if (strstr(text, "format") || strstr(text, "yntax error") || strstr(text, "not found"))
+        return SHP_CODE_ARCH_UNSUPPORTED;
+    return SHP_CODE_INSTALL_FAILED;
+}
+
+static void remote_failure(const char *text, struct shp_error *error)
+{
+    const char *rest = NULL;
+    char clean[SHP_ERROR_CAUSE_MAX];
+    int code = SHP_CODE_INSTALL_FAILED;
+    if ((rest = after(text, "write")))
+        code = code_of_write(rest);
+    else if ((rest = after(text, "check")))
+        code = code_of_check(rest);
+    else if ((rest = after(text, "foreign")))
+        code = SHP_CODE_INSTALL_FOREIGN_FILE;
+    else if ((rest = after(text, "arch")))
+        code = SHP_CODE_ARCH_UNSUPPORTED;
+    else if (after(text, "home"))
+        rest = "HOME is not set on the machine";
+    if (!rest)
+        rest = text;
+    shp_text_clean(clean, sizeof(clean), rest, strlen(rest));
+    shp_error_set(error, code, NULL, "install helper", "%s", clean);
+}
+
+static void ended_early(struct bootstrap *bootstrap, bool ended, struct shp_error *error)
+{
+    char noise[SHP_ERROR_CAUSE_MAX - 128];
+    shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
+    const char *printed = *noise ? "; it printed: " : "";
+    if (bootstrap->state != BOOTSTRAP_SHELL)
+        shp_error_set(
+            error, ended ? SHP_CODE_LINK_LOST : SHP_CODE_INSTALL_FAILED, NULL, "install helper",
+            ended ? "the connection ended during the upload" : "no answer after the upload");
+    else if (ended)
+        shp_error_set(error, SHP_CODE_SHELL_REFUSED, NULL, "start helper",
+                      "the login shell ended before our command ran%s%s", printed, noise);
+    else
+        shp_error_set(error, SHP_CODE_SHELL_SLOW, NULL, "start helper", "no answer within %d s%s%s",
+                      SHP_LIMIT_SHELL_TIMEOUT_MS / 1000, printed, noise);
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+static const struct shp_artifact *artifact_for(const struct bootstrap *bootstrap,
+                                               const char *system)
+{
+    if (!*system)
+        return &bootstrap->artifacts->items[0];
+    for (size_t i = 0; i < bootstrap->artifacts->len; i++)
+        if (strcmp(bootstrap->artifacts->items[i].system, system) == 0)
+            return &bootstrap->artifacts->items[i];
+    return NULL;
+}
+
+static enum shp_prelude_status take_need(struct bootstrap *bootstrap, const char *system,
+                                         struct shp_error *error)
+{
+    const struct shp_artifact *artifact = artifact_for(bootstrap, system);
+    if (bootstrap->state != BOOTSTRAP_SHELL || !artifact) {
+        shp_error_set(error, SHP_CODE_PROTOCOL_ERROR, NULL, "install helper",
+                      "the machine asked for a helper that was not offered");
+        return SHP_PRELUDE_FAILED;
+    }
+    bootstrap->state = BOOTSTRAP_UPLOAD;
+    bootstrap->out = artifact->content;
+    bootstrap->out_len = artifact->len;
+    if (bootstrap->uploaded)
+        *bootstrap->uploaded = true;
+    return SHP_PRELUDE_MORE;
+}
+
+static enum shp_prelude_status take_ready(const struct bootstrap *bootstrap, const char *build,
+                                          struct shp_error *error)
+{
+    if (strcmp(build, bootstrap->build_id) == 0)
+        return SHP_PRELUDE_READY;
+    shp_error_set(error, SHP_CODE_BUILD_MISMATCH, NULL, "start helper",
+                  "the helper is build %.64s, ours is %s", build, bootstrap->build_id);
+    return SHP_PRELUDE_FAILED;
+}
+
+static enum shp_prelude_status take_line(struct bootstrap *bootstrap, const char *line,
+                                         struct shp_error *error)
+{
+    const char *text = NULL;
+    if ((text = after(line, "READY")))
+        return take_ready(bootstrap, text, error);
+    if ((text = after(line, "NEED")))
+        return take_need(bootstrap, text, error);
+    if ((text = after(line, "FAIL"))) {
+        remote_failure(text, error);
+        return SHP_PRELUDE_FAILED;
+    }
+    if ((text = after(line, "ABSENT"))) {
+        const char *path = strchr(text, ' ');
+        shp_error_set(error, SHP_CODE_HELPER_ABSENT, NULL, "start helper",
+                      "not installed (would write %.*s bytes to%s)", path ? (int)(path - text) : 0,
+                      text, path ? path : " the machine");
+        return SHP_PRELUDE_FAILED;
+    }
+    shp_error_set(error, SHP_CODE_PROTOCOL_ERROR, NULL, "start helper", "unknown line: %.200s",
+                  line);
+    return SHP_PRELUDE_FAILED;
+}
+
+/* ---- prelude ------------------------------------------------------------------------------- */
+
+static enum shp_prelude_status feed(void *prelude, const uint8_t *in, size_t len, size_t *taken,
+                                    bool ended, struct shp_error *error)
+{
+    struct bootstrap *bootstrap = prelude;
+    size_t at = 0;
+    if (len == 0) {
+        ended_early(bootstrap, ended, error);
+        return SHP_PRELUDE_FAILED;
+    }
+    while (at < len) {
+        const char *line = NULL;
+        size_t step = 0;
+        if (shp_preamble_feed(&bootstrap->preamble, in + at, len - at, &step, &line) != SHP_OK) {
+            char noise[512];
+            shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
+            shp_error_set(error, SHP_CODE_SHELL_NOISE, NULL, "start helper",
+                          "more than %d MiB before our marker; the last of it: %s",
+                          SHP_LIMIT_PREAMBLE_BYTES_MAX >> 20, noise);
+            return SHP_PRELUDE_FAILED;
+        }
+        at += step;
+        if (!line)
+            continue;
+        enum shp_prelude_status status = take_line(bootstrap, line, error);
+        if (status != SHP_PRELUDE_MORE) {
+            *taken = at;
+            return status;
+        }
+    }
+    *taken = len;
+    return SHP_PRELUDE_MORE;
+}
+
+static size_t output(void *prelude, const uint8_t **out)
+{
+    struct bootstrap *bootstrap = prelude;
+    *out = bootstrap->out;
+    return bootstrap->out_len;
+}
+
+static void consume(void *prelude, size_t len)
+{
+    struct bootstrap *bootstrap = prelude;
+    bootstrap->out += len;
+    bootstrap->out_len -= len;
+    if (bootstrap->out_len == 0)
+        bootstrap->state = BOOTSTRAP_CHECK;
+}
+
+static void bootstrap_free(void *prelude)
+{
+    struct bootstrap *bootstrap = prelude;
+    shp_preamble_fini(&bootstrap->preamble);
+    free(bootstrap);
+}
+
+static bool directory_valid(const char *path)
+{
+    static const char alphabet[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+    return path[0] == '/' && strspn(path, alphabet) == strlen(path);
+}
+
+int shp_bootstrap_new(struct shp_prelude *prelude, char **command,
+                      const struct shp_bootstrap_options *options)
+{
+    if (options->artifacts->len == 0 ||
+        (options->helper_dir && !directory_valid(options->helper_dir)))
+        return SHP_ERR_INVALID;
+    struct bootstrap *bootstrap = calloc(1, sizeof(*bootstrap));
+    char *line = shp_bootstrap_command(options);
+    int rc = bootstrap && line ? SHP_OK : SHP_ERR_NOMEM;
+    if (rc == SHP_OK)
+        rc = shp_preamble_init(&bootstrap->preamble, options->marker, SHP_LIMIT_PREAMBLE_BYTES_MAX);
+    if (rc != SHP_OK) {
+        free(bootstrap);
+        free(line);
+        return rc;
+    }
+    bootstrap->artifacts = options->artifacts;
+    bootstrap->uploaded = options->uploaded;
+    snprintf(bootstrap->build_id, sizeof(bootstrap->build_id), "%s", options->build_id);
+    *prelude = (struct shp_prelude){
+        .feed = feed,
+        .output = output,
+        .consume = consume,
+        .free = bootstrap_free,
+        .prelude = bootstrap,
+        .timeout_ms = SHP_LIMIT_SHELL_TIMEOUT_MS,
+    };
+    *command = line;
+    return SHP_OK;
+}

@@ -1,0 +1,33 @@
+/*
+ * The bootstrap of a link (spec/protocol.md 9): one command line that starts the helper when it is
+ * there and takes it over standard input when it is not, and the sans-IO half on our side that
+ * reads its lines. It is the prelude of a link.
+ */
+#ifndef SHP_INSTALLER_BOOTSTRAP_H
+#define SHP_INSTALLER_BOOTSTRAP_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "installer/artifact.h"
+#include "transport/link.h"
+
+struct shp_bootstrap_options {
+    const struct shp_artifacts *artifacts; /* borrowed until the prelude is freed */
+    const char *marker;                    /* 32 hex digits, public, of this launch */
+    const char *build_id;                  /* the helper's, expected in the ready line */
+    const char *helper_dir; /* NULL: ~/.pi/agent/shepherdr/bin; else an absolute directory */
+    bool probe_only;        /* never install: an absent helper is the error helper_absent */
+    bool *uploaded;         /* NULL, or set to whether the helper had to be sent; outlives us */
+};
+
+/*
+ * *command: one line without single quotes and exclamation marks inside, for any login shell that
+ * knows `exec` and quotes; the caller frees it. *prelude: to be given to a link, which frees it
+ * (or prelude->free). INVALID: no artifacts, a malformed marker, or a helper_dir that is not an
+ * absolute path of letters, digits and "/._-".
+ */
+int shp_bootstrap_new(struct shp_prelude *prelude, char **command,
+                      const struct shp_bootstrap_options *options);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * One line of sh. The outer shell may be fish or tcsh, so that all of it stands in one pair of
+ * single quotes with neither `'`, `!` nor a newline inside; sh itself is POSIX. Words that print
+ * and leave: p LINE, x LINE. A failed exec leaves dash at once, which is why the program proves
+ * itself (self-check) before anything is given up.
+ */
+#include "installer/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct line {
+    char *text;
+    size_t len;
+    size_t size;
+};
+
+static void add(struct line *line, const char *part)
+{
+    size_t len = strlen(part);
+    if (!line->text)
+        return;
+    if (line->len + len + 1 > line->size) {
+        size_t size = (line->len + len + 1) * 2;
+        char *text = realloc(line->text, size);
+        if (!text) {
+            free(line->text);
+            line->text = NULL;
+            return;
+        }
+        line->text = text;
+        line->size = size;
+    }
+    memcpy(line->text + line->len, part, len + 1);
+    line->len += len;
+}
+
+/* Per system: n name, z size, g digest. A machine without uname is taken for the first. */
+static void add_systems(struct line *line, const struct shp_artifacts *artifacts)
+{
+    char number[32];
+    add(line, "u=$(uname -sm 2>/dev/null);case $u in ");
+    for (size_t i = 0; i < artifacts->len; i++) {
+        const struct shp_artifact *artifact = &artifacts->items[i];
+        snprintf(number, sizeof(number), "%zu", artifact->len);
+        add(line, "\"");
+        add(line, artifact->system);
+        add(line, i == 0 ? "\"|\"\") n=" : "\") n=");
+        add(line, artifact->name);
+        add(line, ";z=");
+        add(line, number);
+        add(line, ";g=");
+        add(line, artifact->digest);
+        add(line, ";;");
+    }
+    add(line, "*) x \"FAIL arch $u\";;esac;");
+}
+
+/*
+ * What stands at our place. The content-addressed name in our directory makes a regular file of
+ * ours with other bytes a damaged helper, which is replaced by a rename; anything else is foreign.
+ */
+static const char look[] =
+    "f=$d/$n;"
+    "if [ -L \"$d\" ]||[ -L \"$f\" ];then x \"FAIL foreign $f: a link\";fi;"
+    "if [ -e \"$d\" ]&&{ [ -d \"$d\" ]&&[ -O \"$d\" ]||x \"FAIL foreign $d\"; };then :;fi;"
+    "if [ -e \"$f\" ];then "
+    "[ -f \"$f\" ]&&[ -O \"$f\" ]||x \"FAIL foreign $f\";"
+    "if [ -x \"$f\" ];then "
+    "if command -v sha256sum >/dev/null 2>&1;then h=$(sha256sum <\"$f\" 2>/dev/null);"
+    "case $h in \"$g\"*) exec \"$f\" serve $k;;esac;"
+    "elif \"$f\" self-check $g >/dev/null 2>&1;then exec \"$f\" serve $k;fi;"
+    "fi;fi;";
+
+static const char install[] =
+    "umask 077;"
+    "e=$(mkdir -p \"$d\" 2>&1)||x \"FAIL write $e\";"
+    "t=$d/.tmp-$n-$k;"
+    "p \"NEED $u\";"
+    "e=$( { set -C;head -c $z >\"$t\"; } 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
+    "e=$(chmod 700 \"$t\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
+    "e=$(\"$t\" self-check $g 2>&1)||{ r=$?;rm -f \"$t\";x \"FAIL check $r $e\"; };"
+    "[ -d \"$f\" ]&&{ rm -f \"$t\";x \"FAIL foreign $f\"; };"
+    "e=$(mv -f \"$t\" \"$f\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
+    "exec \"$f\" serve $k";
+
+char *shp_bootstrap_command(const struct shp_bootstrap_options *options)
+{
+    struct line line = {.text = malloc(4096), .size = 4096};
+    if (line.text)
+        line.text[0] = 0;
+    add(&line, "exec sh -c '");
+    add(&line, "k=");
+    add(&line, options->marker);
+    add(&line, ";p() { printf \"\\n@@SHP1 %s %s\\n\" $k \"$1\"; };x() { p \"$1\";exit 3; };");
+    if (options->helper_dir) {
+        add(&line, "d=");
+        add(&line, options->helper_dir);
+        add(&line, ";");
+    } else {
+        add(&line, "[ -n \"$HOME\" ]||x \"FAIL home\";d=$HOME/.pi/agent/shepherdr/bin;");
+    }
+    add_systems(&line, options->artifacts);
+    add(&line, look);
+    add(&line, options->probe_only ? "x \"ABSENT $z $f\"" : install);
+    add(&line, "'");
+    return line.text;
+}
