@@ -3,7 +3,7 @@
  * Skipped with a printed reason when Pi is not installed in .deps.
  */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { ModelServer } from "../../tests/support/model-server.ts";
@@ -11,61 +11,14 @@ import { LONG_MS, removeRoot, repoRoot, run, start, tmpRoot, until, type Child }
 import type { Descriptor } from "../src/descriptor.ts";
 import { fakeProgram } from "./support/fake-program.ts";
 import { HelperClient, newId } from "./support/helper-client.ts";
+import { PI_CLI, descriptorsOf, missing, prepareMachine, type Machine } from "./support/pi-machine.ts";
 
-const CLI = join(repoRoot, ".deps/pi/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js");
-const skip = existsSync(CLI) ? false : "Pi is not installed below .deps; scripts/bootstrap does it";
+const skip = missing();
 if (skip !== false) console.log(`pi.test.ts skipped: ${skip}`);
 
 const SOURCE = join(repoRoot, "pi-ext/src/index.ts");
 
-type Machine = { root: string; env: Record<string, string>; project: string; runDir: string };
-
-function machine(model: ModelServer): Machine {
-  const root = tmpRoot("pi");
-  const agent = join(root, "agent");
-  const project = join(root, "project");
-  for (const dir of [agent, project]) mkdirSync(dir, { recursive: true });
-  const provider = {
-    baseUrl: model.url(),
-    api: "openai-completions",
-    apiKey: "dummy",
-    models: [
-      {
-        id: "mock-1",
-        name: "mock",
-        reasoning: false,
-        input: ["text"],
-        cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
-        contextWindow: 128000,
-        maxTokens: 4096,
-      },
-    ],
-  };
-  writeFileSync(join(agent, "models.json"), JSON.stringify({ providers: { mock: provider } }));
-  writeFileSync(
-    join(agent, "settings.json"),
-    JSON.stringify({ defaultProvider: "mock", defaultModel: "mock-1", quietStartup: true, enableInstallTelemetry: false, retry: { enabled: false } }),
-  );
-  const env = {
-    PATH: "/usr/bin:/bin",
-    HOME: root,
-    PI_CODING_AGENT_DIR: agent,
-    PI_OFFLINE: "1",
-    PI_SKIP_VERSION_CHECK: "1",
-    PI_TELEMETRY: "0",
-    TERM: "dumb",
-  };
-  return { root, env, project, runDir: join(root, ".pi/agent/shepherdr/run") };
-}
-
-function descriptors(m: Machine): Descriptor[] {
-  if (!existsSync(m.runDir)) return [];
-  return readdirSync(m.runDir)
-    .filter((name) => name.endsWith(".json"))
-    .map((name) => JSON.parse(readFileSync(join(m.runDir, name), "utf8")) as Descriptor);
-}
-
-const flags = (extension: string): string[] => [CLI, "-ne", "-nc", "-ns", "-np", "-nbt", "-e", extension];
+const flags = (extension: string): string[] => [PI_CLI, "-ne", "-nc", "-ns", "-np", "-nbt", "-e", extension];
 
 class Rpc {
   readonly child: Child;
@@ -104,7 +57,7 @@ class Rpc {
 }
 
 async function receiverOf(m: Machine, rpc: Rpc): Promise<Descriptor> {
-  return until(() => descriptors(m)[0], { what: "a receiver descriptor", deadlineMs: LONG_MS, dump: () => rpc.dump() });
+  return until(() => descriptorsOf(m)[0], { what: "a receiver descriptor", deadlineMs: LONG_MS, dump: () => rpc.dump() });
 }
 
 describe("pi-ext in a real Pi", { skip }, () => {
@@ -112,7 +65,7 @@ describe("pi-ext in a real Pi", { skip }, () => {
   let bundle: string;
   const roots: string[] = [];
   const fresh = (): Machine => {
-    const m = machine(model);
+    const m = prepareMachine(model);
     roots.push(m.root);
     return m;
   };
@@ -237,12 +190,12 @@ describe("pi-ext in a real Pi", { skip }, () => {
     const rpc = new Rpc(m, bundle);
     const old = await receiverOf(m, rpc);
     rpc.send({ type: "new_session" });
-    const next = await until(() => descriptors(m).find((d) => d.pi_session_id !== old.pi_session_id), {
+    const next = await until(() => descriptorsOf(m).find((d) => d.pi_session_id !== old.pi_session_id), {
       what: "the receiver of the new session",
       deadlineMs: LONG_MS,
       dump: () => rpc.dump(),
     });
-    assert.equal(descriptors(m).length, 1);
+    assert.equal(descriptorsOf(m).length, 1);
     assert.equal(existsSync(old.socket), false);
     const client = await HelperClient.open(next);
     assert.equal(client.hello?.["pi_session_id"], next.pi_session_id);
