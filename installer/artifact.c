@@ -45,8 +45,9 @@ static void add(struct shp_artifacts *artifacts, const char *arch, const char *p
     crypto_hash_sha256(digest, content, len);
     shp_hex_encode(artifact->digest, digest, sizeof(digest));
     snprintf(artifact->system, sizeof(artifact->system), "Linux %s", arch);
-    snprintf(artifact->name, sizeof(artifact->name), "helper-linux-%s-%.*s", arch,
-             SHP_ARTIFACT_HASH_HEX, artifact->digest);
+    char hash[SHP_ARTIFACT_HASH_HEX + 1];
+    shp_hex_encode(hash, digest, SHP_ARTIFACT_HASH_HEX / 2);
+    snprintf(artifact->name, sizeof(artifact->name), "helper-linux-%s-%s", arch, hash);
     artifact->content = content;
     artifact->len = len;
 }

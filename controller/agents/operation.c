@@ -14,9 +14,10 @@
 
 static void tell(struct operation *op, const struct operation_result *result)
 {
-    if (op->attached && op->caller.on_done)
+    bool attached = op->attached;
+    op->attached = false; /* first: the caller may end the controller from its callback */
+    if (attached && op->caller.on_done)
         op->caller.on_done(result, op->caller.user);
-    op->attached = false;
 }
 
 static void operation_free(struct operation *op)
