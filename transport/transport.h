@@ -121,8 +121,9 @@ int shp_transport_unix_new(struct shp_transport **out, uv_loop_t *loop, const ch
  */
 struct shp_process_options {
     char *const *argv;
-    char *const *env;
-    const char *cwd; /* NULL: ours */
+    char *const *env; /* NULL: ours, without HERDR_* and PI_* */
+    const char *set;  /* NULL, or "NAME=value" that replaces NAME in it */
+    const char *cwd;  /* NULL: ours */
 };
 int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
                               const struct shp_process_options *options);

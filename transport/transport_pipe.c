@@ -248,8 +248,8 @@ static size_t pipe_write(struct shp_transport *transport, const uint8_t *data, s
     size_t taken;
     struct chunk *chunk;
 
-    if (peer == NULL || peer->closing || peer->base.state == SHP_TRANSPORT_CLOSED)
-        return len; /* lost on the way, as in a kernel's buffer; the end is reported soon */
+    if (peer == NULL || peer->closing)
+        return 0; /* nobody reads any more; the end is reported soon */
     room = end->core->options.window_bytes - peer->under_way;
     taken = len < room ? len : room;
     if (taken < len)

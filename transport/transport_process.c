@@ -75,34 +75,59 @@ static void free_strings(char **strings)
     shp_free(strings);
 }
 
-static bool is_wanted(const char *variable, bool filter)
-{
-    return !filter || (strncmp(variable, "HERDR_", 6) != 0 && strncmp(variable, "PI_", 3) != 0);
-}
-
-/* filter: without the variables that bind a process to a pane or a pi session. */
-static char **copy_strings(char *const *strings, bool filter)
+/* Copies, with room for more entries at the end. */
+static char **copy_strings(char *const *strings, size_t room)
 {
     size_t count = 0;
-    size_t copied = 0;
     char **copy;
 
     while (strings[count] != NULL)
         count++;
-    copy = shp_calloc(count + 1, sizeof(*copy));
+    copy = shp_calloc(count + room + 1, sizeof(*copy));
     if (copy == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!is_wanted(strings[i], filter))
-            continue;
-        copy[copied] = shp_strdup(strings[i]);
-        if (copy[copied] == NULL) {
+        copy[i] = shp_strdup(strings[i]);
+        if (copy[i] == NULL) {
             free_strings(copy);
             return NULL;
         }
-        copied++;
     }
     return copy;
+}
+
+/* HERDR_* and PI_* bind a process to a pane or a pi session, which is not the child's. */
+static bool is_foreign(const char *variable)
+{
+    return strncmp(variable, "HERDR_", 6) == 0 || strncmp(variable, "PI_", 3) == 0;
+}
+
+static char **make_environment(const struct shp_process_options *options)
+{
+    char **env = copy_strings(options->env != NULL ? options->env : environ, 1);
+    size_t name = options->set != NULL ? strcspn(options->set, "=") + 1 : 0;
+    size_t kept = 0;
+
+    if (env == NULL)
+        return NULL;
+    for (size_t i = 0; env[i] != NULL; i++) {
+        char *variable = env[i];
+        bool drop = (options->env == NULL && is_foreign(variable)) ||
+                    (options->set != NULL && strncmp(variable, options->set, name) == 0);
+
+        env[i] = NULL;
+        if (drop)
+            shp_free(variable);
+        else
+            env[kept++] = variable;
+    }
+    if (options->set == NULL)
+        return env;
+    env[kept] = shp_strdup(options->set);
+    if (env[kept] != NULL)
+        return env;
+    free_strings(env);
+    return NULL;
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -519,9 +544,8 @@ int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
     process = shp_calloc(1, sizeof(*process));
     if (process == NULL)
         return SHP_ERR_NOMEM;
-    process->argv = copy_strings(options->argv, false);
-    process->env =
-        copy_strings(options->env != NULL ? options->env : environ, options->env == NULL);
+    process->argv = copy_strings(options->argv, 0);
+    process->env = make_environment(options);
     process->cwd = options->cwd != NULL ? shp_strdup(options->cwd) : NULL;
     if (process->argv == NULL || process->env == NULL ||
         (options->cwd != NULL && process->cwd == NULL)) {

@@ -1,0 +1,198 @@
+#include "transport/transport_openssh_text.h"
+
+#include "protocol/messages.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define TARGET_BYTES_MAX 512
+
+/* ssh's own failures; the remote command can end with it too. */
+#define SSH_FAILED 255
+
+/*
+ * No prompt, no forwarding, no command or terminal of the user's configuration on our channel. A
+ * running connection of the user's is used (ControlPath), but none is left behind (ControlMaster).
+ * LogLevel: QUIET would hide why a login failed.
+ */
+static const char *const fixed_options[] = {
+    "-T",
+    "-a",
+    "-x",
+    "-oBatchMode=yes",
+    "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no",
+    "-oEscapeChar=none",
+    "-oControlMaster=no",
+    "-oLogLevel=INFO",
+    "-oConnectTimeout=10",
+    "-oServerAliveInterval=15",
+    "-oServerAliveCountMax=3",
+};
+
+static const struct {
+    const char *name;
+    const char *option;
+} optional_options[SHP_OPENSSH_OPTIONAL_COUNT] = {
+    {"RemoteCommand", "-oRemoteCommand=none"},
+    {"StdinNull", "-oStdinNull=no"},
+    {"ForkAfterAuthentication", "-oForkAfterAuthentication=no"},
+};
+
+bool shp_openssh_target_ok(const char *target)
+{
+    size_t len = target != NULL ? strlen(target) : 0;
+
+    if (len == 0 || len > TARGET_BYTES_MAX || target[0] == '-')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)target[i] < 0x20 || target[i] == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+void shp_openssh_argv(const char *argv[SHP_OPENSSH_ARGV_MAX], const char *ssh, const char *target,
+                      const char *command, unsigned optional)
+{
+    size_t count = 0;
+
+    argv[count++] = ssh;
+    if (command == NULL)
+        argv[count++] = "-G";
+    for (size_t i = 0; i < sizeof(fixed_options) / sizeof(fixed_options[0]); i++)
+        argv[count++] = fixed_options[i];
+    for (unsigned i = 0; i < SHP_OPENSSH_OPTIONAL_COUNT; i++) {
+        if (optional & (1u << i))
+            argv[count++] = optional_options[i].option;
+    }
+    argv[count++] = "--";
+    argv[count++] = target;
+    if (command != NULL)
+        argv[count++] = command;
+    argv[count] = NULL;
+}
+
+unsigned shp_openssh_refused_option(const char *text)
+{
+    static const char said[] = "command-line: line 0: Bad configuration option: ";
+    const char *at = strstr(text, said);
+
+    if (at == NULL)
+        return 0;
+    at += sizeof(said) - 1;
+    for (unsigned i = 0; i < SHP_OPENSSH_OPTIONAL_COUNT; i++) {
+        size_t len = strlen(optional_options[i].name);
+
+        if (strncasecmp(at, optional_options[i].name, len) == 0 && !isalnum((unsigned char)at[len]))
+            return 1u << i;
+    }
+    return 0;
+}
+
+bool shp_openssh_lacks_query(const char *text)
+{
+    return strstr(text, "option -- G") != NULL || strstr(text, "option -- 'G'") != NULL;
+}
+
+/* ---- ssh -G ------------------------------------------------------------------------------- */
+
+static void copy_value(char *out, size_t size, const char *value, size_t len)
+{
+    shp_text_clean(out, size, value, len);
+}
+
+static void parse_line(struct shp_openssh_resolved *resolved, const char *line, size_t len)
+{
+    const char *space = memchr(line, ' ', len);
+    size_t key_len = space != NULL ? (size_t)(space - line) : len;
+    const char *value = space != NULL ? space + 1 : line + len;
+    size_t value_len = len - (size_t)(value - line);
+    bool is_none = value_len == 4 && memcmp(value, "none", 4) == 0;
+
+    if (key_len == 8 && memcmp(line, "hostname", 8) == 0) {
+        copy_value(resolved->hostname, sizeof(resolved->hostname), value, value_len);
+    } else if (key_len == 4 && memcmp(line, "user", 4) == 0) {
+        copy_value(resolved->user, sizeof(resolved->user), value, value_len);
+    } else if (key_len == 4 && memcmp(line, "port", 4) == 0) {
+        char digits[8];
+
+        copy_value(digits, sizeof(digits), value, value_len);
+        resolved->port = (uint32_t)strtoul(digits, NULL, 10);
+        if (resolved->port > 65535)
+            resolved->port = 0;
+    } else if ((key_len == 9 && memcmp(line, "proxyjump", 9) == 0) ||
+               (key_len == 12 && memcmp(line, "proxycommand", 12) == 0)) {
+        resolved->proxied = resolved->proxied || (value_len > 0 && !is_none);
+    }
+}
+
+void shp_openssh_parse_query(struct shp_openssh_resolved *resolved, const char *text, size_t len)
+{
+    size_t at = 0;
+
+    memset(resolved, 0, sizeof(*resolved));
+    while (at < len) {
+        const char *end = memchr(text + at, '\n', len - at);
+        size_t line_len = end != NULL ? (size_t)(end - (text + at)) : len - at;
+
+        parse_line(resolved, text + at, line_len);
+        at += line_len + 1;
+    }
+}
+
+/* ---- how it ended ------------------------------------------------------------------------- */
+
+static bool says(const char *text, const char *const *phrases)
+{
+    for (; *phrases != NULL; phrases++) {
+        if (strstr(text, *phrases) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* In this order: a changed key also says that the verification failed. */
+static const char *const key_changed[] = {"REMOTE HOST IDENTIFICATION HAS CHANGED",
+                                          "has changed and you have requested strict checking",
+                                          "is marked as revoked", NULL};
+static const char *const key_unknown[] = {"Host key verification failed", "host key is known for",
+                                          NULL};
+/* With the parenthesis: a remote shell says "Permission denied" of files. */
+static const char *const denied[] = {"Permission denied (", "Too many authentication failures",
+                                     "No supported authentication methods", "no such identity",
+                                     NULL};
+static const char *const unresolved[] = {"Could not resolve hostname", NULL};
+static const char *const lost[] = {"closed by remote host",
+                                   "Broken pipe",
+                                   "not responding",
+                                   "client_loop: send disconnect",
+                                   "Connection reset by",
+                                   "mux_client_request_session",
+                                   "packet_write_wait",
+                                   "ssh_dispatch_run_fatal",
+                                   NULL};
+
+int shp_openssh_classify(int64_t exit_status, int term_signal, bool heard, const char *text)
+{
+    if (term_signal != 0)
+        return heard ? SHP_CODE_LINK_LOST : SHP_CODE_CONNECT_FAILED;
+    if (exit_status == 0)
+        return 0;
+    if (exit_status != SSH_FAILED || heard)
+        return SHP_CODE_LINK_LOST;
+    if (says(text, key_changed))
+        return SHP_CODE_HOST_KEY_CHANGED;
+    if (says(text, key_unknown))
+        return SHP_CODE_HOST_KEY_UNKNOWN;
+    if (says(text, unresolved))
+        return SHP_CODE_NAME_UNRESOLVED;
+    if (says(text, denied))
+        return SHP_CODE_LOGIN_DENIED;
+    /* "kex_exchange_identification: Connection closed by remote host" was never a connection. */
+    if (strstr(text, "kex_exchange_identification") == NULL && says(text, lost))
+        return SHP_CODE_LINK_LOST;
+    return SHP_CODE_CONNECT_FAILED;
+}
