@@ -114,9 +114,8 @@ static void sweep(int dir)
     while ((entry = readdir(stream)) != NULL) {
         struct stat info;
         if (is_temporary(entry->d_name) &&
-            fstatat(dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-            now - info.st_mtime > FILE_STORE_STALE_SECONDS)
+            fstatat(dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+            info.st_uid == geteuid() && now - info.st_mtime > FILE_STORE_STALE_SECONDS)
             unlinkat(dir, entry->d_name, 0);
     }
     closedir(stream);
@@ -241,7 +240,8 @@ out:
 int file_put_write(struct file_put *put, const void *data, size_t len, struct shp_error *error)
 {
     if (len > put->size - put->have)
-        return failed_at(error, SHP_CODE_INSTALL_CORRUPT, put->path, "more bytes came than promised");
+        return failed_at(error, SHP_CODE_INSTALL_CORRUPT, put->path,
+                         "more bytes came than promised");
     if (put->fd < 0 && open_temporary(put) != 0)
         return failed_errno(error, put->path, errno);
     crypto_hash_sha256_update(&put->hash, data, len);

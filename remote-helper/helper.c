@@ -1,6 +1,6 @@
 /*
- * The helper's side of the noise link: hello, dispatch to handlers, one deadline timer for all jobs,
- * one idle handle for those that work in steps.
+ * The helper's side of the noise link: hello, dispatch to handlers, one deadline timer for all
+ * jobs, one idle handle for those that work in steps.
  */
 #include "remote-helper/helper.h"
 
@@ -50,7 +50,8 @@ void helper_answer(struct helper *helper, uint32_t stream, const char *json, con
 {
     if (helper->link == NULL)
         return;
-    int status = json == NULL ? SHP_ERR_NOMEM : shp_link_respond(helper->link, stream, json, bulk, len);
+    int status =
+        json == NULL ? SHP_ERR_NOMEM : shp_link_respond(helper->link, stream, json, bulk, len);
     if (status != 0 && status != SHP_ERR_NOT_FOUND)
         helper_refuse_code(helper, stream,
                            status == SHP_ERR_LIMIT ? SHP_CODE_MESSAGE_TOO_LARGE
@@ -159,12 +160,11 @@ static void on_hello(struct shp_link *link, const char *json, void *user)
     struct helper *helper = user;
     char role[16] = "";
     cJSON *hello = NULL;
-    bool good = shp_codec_parse(&hello, json, strlen(json)) == 0 &&
-                copy_string(role, sizeof role, hello, "role") && strcmp(role, "controller") == 0 &&
-                copy_string(helper->installation, sizeof helper->installation, hello,
-                            "installation") &&
-                copy_string(helper->pi_session_id, sizeof helper->pi_session_id, hello,
-                            "pi_session_id");
+    bool good =
+        shp_codec_parse(&hello, json, strlen(json)) == 0 &&
+        copy_string(role, sizeof role, hello, "role") && strcmp(role, "controller") == 0 &&
+        copy_string(helper->installation, sizeof helper->installation, hello, "installation") &&
+        copy_string(helper->pi_session_id, sizeof helper->pi_session_id, hello, "pi_session_id");
     cJSON_Delete(hello);
     if (!good) {
         shp_link_close(link, SHP_CODE_PROTOCOL_ERROR, "hello: not that of a controller");

@@ -135,7 +135,8 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     if (got == 0)
         return;
     if (got < 0) {
-        finish(conn, HERDR_END_NO_ANSWER, got == UV_EOF ? "connection closed" : uv_strerror((int)got));
+        finish(conn, HERDR_END_NO_ANSWER,
+               got == UV_EOF ? "connection closed" : uv_strerror((int)got));
         return;
     }
     const char *newline = memchr(buf->base, '\n', (size_t)got);

@@ -18,7 +18,8 @@ struct inbound;
 void inbound_begin(struct inbound **list, struct helper *helper, struct shp_link *link,
                    const char *pi_session_id, const struct shp_link_request *request,
                    const char *json, bool fin);
-void inbound_bulk(struct inbound **list, uint32_t stream, const uint8_t *data, size_t len, bool fin);
+void inbound_bulk(struct inbound **list, uint32_t stream, const uint8_t *data, size_t len,
+                  bool fin);
 
 /* The receiver gave it up. */
 void inbound_cancel(struct inbound **list, uint32_t stream);

@@ -1,10 +1,10 @@
 /*
  * One request of the controller from its arrival to its answer.
  *
- * A kind of request embeds struct job first and gives a table of what it reacts to. A job ends once:
- * by its answer, its error, its deadline, the controller's cancel, or the end of the link; each
- * path goes through job_end, which calls ops->end to release what the kind holds. ops->end frees
- * the job, at once or when its handles are closed. A reaction may end its own job, no other.
+ * A kind of request embeds struct job first and gives a table of what it reacts to. A job ends
+ * once: by its answer, its error, its deadline, the controller's cancel, or the end of the link;
+ * each path goes through job_end, which calls ops->end to release what the kind holds. ops->end
+ * frees the job, at once or when its handles are closed. A reaction may end its own job, no other.
  */
 #ifndef SHP_REMOTE_HELPER_JOB_H
 #define SHP_REMOTE_HELPER_JOB_H

@@ -213,8 +213,8 @@ static int text_put_high_byte(struct json_scan *scan, uint8_t byte)
 static int text_put_unit(struct json_scan *scan, uint16_t unit)
 {
     if (unit >= 0xdc00 && unit <= 0xdfff && scan->high_surrogate != 0) {
-        uint32_t code =
-            0x10000u + ((uint32_t)(scan->high_surrogate - 0xd800) << 10) + (uint32_t)(unit - 0xdc00);
+        uint32_t code = 0x10000u + ((uint32_t)(scan->high_surrogate - 0xd800) << 10) +
+                        (uint32_t)(unit - 0xdc00);
         scan->high_surrogate = 0;
         return text_put_code(scan, code);
     }
@@ -423,9 +423,7 @@ static int scan_value(struct json_scan *scan, uint8_t byte)
     }
     if (byte == '-' || (byte >= '0' && byte <= '9')) {
         scan->piece_len = 0;
-        scan->number_state = byte == '-'   ? NUMBER_MINUS
-                             : byte == '0' ? NUMBER_ZERO
-                                           : NUMBER_INT;
+        scan->number_state = byte == '-' ? NUMBER_MINUS : byte == '0' ? NUMBER_ZERO : NUMBER_INT;
         number_put(scan, byte);
         scan->state = SCAN_NUMBER;
         return 0;

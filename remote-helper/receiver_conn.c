@@ -181,10 +181,10 @@ static void conn_error(const struct receiver_conn *conn, const struct shp_error 
         code = SHP_CODE_RECEIVER_OUTDATED;
     else if (cause->code == SHP_CODE_AUTH_FAILED || cause->code == SHP_CODE_OUT_OF_MEMORY)
         code = cause->code;
-    const char *text = conn->told_wrong           ? "another pi session listens at its socket"
+    const char *text = conn->told_wrong          ? "another pi session listens at its socket"
                        : cause->cause[0] != '\0' ? cause->cause
-                       : cause->code != 0         ? shp_code_name(cause->code)
-                                                  : "the connection was closed";
+                       : cause->code != 0        ? shp_code_name(cause->code)
+                                                 : "the connection was closed";
     shp_error_set(error, code, NULL, step, "%s", text);
     error->outcome = SHP_OUTCOME_REJECTED;
 }
@@ -322,8 +322,10 @@ int receiver_conn_get(struct helper *helper, const char *pi_session_id, const ch
         if (status != 0)
             return status;
     }
-    if (terminal_id != NULL && terminal_id[0] != '\0' && strcmp(terminal_id, conn->terminal_id) != 0)
-        return missing(error, SHP_CODE_RECEIVER_MISSING, "the pi session is in another terminal now");
+    if (terminal_id != NULL && terminal_id[0] != '\0' &&
+        strcmp(terminal_id, conn->terminal_id) != 0)
+        return missing(error, SHP_CODE_RECEIVER_MISSING,
+                       "the pi session is in another terminal now");
     conn->permanent = conn->permanent || permanent;
     used(conn);
     wait_on(conn, waiter);

@@ -169,8 +169,8 @@ void handle_receiver_wait(struct helper *helper, const struct shp_link_request *
     waiting->poll.data = waiting->events.data = waiting;
     waiting->handles = 2;
     job_start(&waiting->job, helper, &waiting_ops, request);
-    uint64_t first = request->timeout_ms - margin < WAIT_POLL_MS ? request->timeout_ms - margin
-                                                                 : WAIT_POLL_MS;
+    uint64_t first =
+        request->timeout_ms - margin < WAIT_POLL_MS ? request->timeout_ms - margin : WAIT_POLL_MS;
     uv_timer_start(&waiting->poll, on_poll, first, WAIT_POLL_MS);
     look(waiting);
 }

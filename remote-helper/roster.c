@@ -310,7 +310,8 @@ static int record_begin(struct roster *roster)
 static int record_end(struct roster *roster)
 {
     const struct section_info *info = &sections[roster->section];
-    const uint32_t *slots = record(roster, roster->section, roster->tables[roster->section].count - 1);
+    const uint32_t *slots =
+        record(roster, roster->section, roster->tables[roster->section].count - 1);
     for (unsigned i = 0; i < info->count; i++)
         if (info->fields[i].required && slots[i] == 0)
             return invalid(roster, info->fields[i].name, "is missing");
@@ -540,8 +541,8 @@ size_t roster_agents(const struct roster *roster)
     return roster->tables[SECTION_AGENTS].count;
 }
 
-static void write_field(const struct roster *roster, struct json_out *out, const struct field *field,
-                        const char *name, uint32_t slot)
+static void write_field(const struct roster *roster, struct json_out *out,
+                        const struct field *field, const char *name, uint32_t slot)
 {
     if (slot == 0 && field->type != FIELD_BOOL)
         return;

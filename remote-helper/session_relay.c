@@ -88,8 +88,7 @@ static void on_answer(struct shp_link *link, const struct shp_link_answer *answe
 static void on_connected(struct receiver_waiter *waiter, struct shp_link *link,
                          const struct shp_error *error)
 {
-    struct relay *relay =
-        (struct relay *)(void *)((char *)waiter - offsetof(struct relay, waiter));
+    struct relay *relay = (struct relay *)(void *)((char *)waiter - offsetof(struct relay, waiter));
     if (error != NULL) {
         struct shp_error shown = *error;
         if (shown.code == SHP_CODE_AUTH_FAILED)
@@ -98,9 +97,8 @@ static void on_connected(struct receiver_waiter *waiter, struct shp_link *link,
         return;
     }
     int status = shp_link_request(link, SHP_MSG_SESSION_REQUEST, relay->job.id,
-                                  job_left_ms(&relay->job), relay->json,
-                                  shp_buf_peek(&relay->bulk), shp_buf_len(&relay->bulk), on_answer,
-                                  relay, &relay->asked);
+                                  job_left_ms(&relay->job), relay->json, shp_buf_peek(&relay->bulk),
+                                  shp_buf_len(&relay->bulk), on_answer, relay, &relay->asked);
     if (status == 0) {
         relay->link = link;
         relay->job.acted = true;

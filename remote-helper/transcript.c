@@ -29,7 +29,7 @@ struct transcript {
     uint64_t scan_at;
     uint64_t block_at;
     size_t block_len;
-    uint64_t text_left; /* bytes of text that may still go out */
+    uint64_t text_left;                 /* bytes of text that may still go out */
     char wanted[TRANSCRIPT_ID_MAX + 1]; /* id of the next entry of the branch; "": any */
     unsigned hidden_count;
     char hidden[TRANSCRIPT_HIDDEN_MAX][TRANSCRIPT_ID_MAX + 1];
@@ -78,8 +78,8 @@ static int header_line(struct transcript *t, bool *is_header)
 /* The first complete line that parses must be a session header. */
 static int check_header(struct transcript *t, bool *is_header)
 {
-    uint64_t limit = t->result.size < TRANSCRIPT_HEADER_BYTES_MAX ? t->result.size
-                                                                  : TRANSCRIPT_HEADER_BYTES_MAX;
+    uint64_t limit =
+        t->result.size < TRANSCRIPT_HEADER_BYTES_MAX ? t->result.size : TRANSCRIPT_HEADER_BYTES_MAX;
     bool any_line = false;
     uint64_t at = 0;
     transcript_line_init(&t->line);

@@ -272,7 +272,7 @@ static void client_answer(struct herdr_client *client)
 {
     struct fake_herdr *herdr = client->herdr;
     uv_buf_t bufs[2] = {uv_buf_init((char *)(uintptr_t)herdr->answer, (unsigned)herdr->answer_len),
-                        uv_buf_init((char *)(uintptr_t)"\n", 1)};
+                        uv_buf_init((char *)(uintptr_t) "\n", 1)};
     if (herdr->mode == FAKE_HERDR_HOLD)
         return;
     if (herdr->mode == FAKE_HERDR_SILENT) {

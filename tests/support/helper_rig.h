@@ -38,7 +38,7 @@ struct rig {
     struct shp_link *controller; /* NULL: has ended */
     bool established;
     struct shp_error end;
-    char *hello; /* the helper's */
+    char *hello;                /* the helper's */
     char *notes[RIG_NOTES_MAX]; /* JSON of session_event notifications, as they came */
     size_t note_count;
     /* An inbound session_request, answered with inbound_result or, when that is NULL, an error. */

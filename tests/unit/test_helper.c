@@ -479,7 +479,8 @@ static void a_file_is_placed_once(void **state)
     const char *path = shp_codec_string(result, "path", "");
     assert_int_equal(lstat(path, &info), 0);
     assert_int_equal(info.st_mode & 07777, 0600);
-    assert_non_null(strstr(path, "/.pi/agent/shepherdr/prompts/e3b0c44298fc1c149afbf4c8996fb924.md"));
+    assert_non_null(
+        strstr(path, "/.pi/agent/shepherdr/prompts/e3b0c44298fc1c149afbf4c8996fb924.md"));
     cJSON_Delete(result);
     rig_answer_fini(&answer);
     rig_call(&rig, SHP_MSG_FILE_PUT, empty, NULL, 0, &answer);

@@ -136,21 +136,39 @@ static void what_may_be_absent_may_be_absent(void **state)
 static void malformed_descriptors_are_refused(void **state)
 {
     static const char *const bad[] = {
-        "", "[]", "{}", "null", "{\"version\":1",
-        "{\"version\":2,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":0,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":-1,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1e20,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1.5,\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[2,1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1]}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":{\"a\":1,\"b\":1}}",
-        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"start\":\"5\",\"token\":\"t\",\"protocol\":[1,1]}",
-        "{\"version\":1,\"socket\":\"/s\\u0000x\",\"host\":\"h\",\"agent_dir\":\"/a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
+        "",
+        "[]",
+        "{}",
+        "null",
+        "{\"version\":1",
+        "{\"version\":2,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":0,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":-1,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1e20,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1.5,\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[2,1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1]}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":{\"a\":1,\"b\":1}}",
+        "{\"version\":1,\"socket\":\"/s\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"start\":\"5\",\"token\":\"t\",\"protocol\":[1,1]}",
+        "{\"version\":1,\"socket\":\"/s\\u0000x\",\"host\":\"h\",\"agent_dir\":\"/"
+        "a\",\"pi_session_id\":\"i\",\"pid\":1,\"token\":\"t\",\"protocol\":[1,1]}",
         "{\"a\":[[[[[[]]]]]],\"version\":1}",
     };
     (void)state;

@@ -62,11 +62,12 @@ static void call_ok(uint16_t message, const char *json)
 static const char *request_json(const char *service)
 {
     static char json[512];
-    snprintf(json, sizeof json,
-             "{\"to\":\"worker\",\"service\":\"%s\",\"from\":{\"pi_session_id\":\"controlling\","
-             "\"installation\":\"lie\",\"host\":\"lie\",\"name\":\"n\"},"
-             "\"payload\":{\"kind\":\"message\",\"sender\":{\"host\":\"h\"},\"x\":[1,{\"y\":null}]}}",
-             service);
+    snprintf(
+        json, sizeof json,
+        "{\"to\":\"worker\",\"service\":\"%s\",\"from\":{\"pi_session_id\":\"controlling\","
+        "\"installation\":\"lie\",\"host\":\"lie\",\"name\":\"n\"},"
+        "\"payload\":{\"kind\":\"message\",\"sender\":{\"host\":\"h\"},\"x\":[1,{\"y\":null}]}}",
+        service);
     return json;
 }
 
@@ -142,7 +143,8 @@ static void waiting_in_vain_ends_before_the_deadline(void **state)
 
 static void a_request_passes_both_ways_under_its_id(void **state)
 {
-    static const uint8_t id[SHP_REQUEST_ID_BYTES] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    static const uint8_t id[SHP_REQUEST_ID_BYTES] = {1, 2,  3,  4,  5,  6,  7,  8,
+                                                     9, 10, 11, 12, 13, 14, 15, 16};
     struct rig_answer answer;
     size_t len = 300000;
     char *text = malloc(len);
@@ -253,7 +255,8 @@ static void a_socket_that_nobody_serves_is_rejected(void **state)
     (void)state;
     uv_close((uv_handle_t *)&receiver.listener, NULL);
     rig_linger(&rig, 1);
-    /* libuv has removed the socket's file with its listener: one without a listener in its place. */
+    /* libuv has removed the socket's file with its listener: one without a listener in its place.
+     */
     unlink(receiver.socket);
     uv_pipe_t bound;
     uv_pipe_init(&rig.loop, &bound, 0);

@@ -15,7 +15,8 @@
 #include "protocol/messages.h"
 #include "remote-helper/transcript.h"
 
-#define HEADER "{\"type\":\"session\",\"version\":3,\"id\":\"made-up\",\"cwd\":\"/home/dev/made-up\"}\n"
+#define HEADER                                                                                     \
+    "{\"type\":\"session\",\"version\":3,\"id\":\"made-up\",\"cwd\":\"/home/dev/made-up\"}\n"
 
 static char path[64];
 static FILE *file;
@@ -63,7 +64,8 @@ static void put_reply(const char *id, const char *parent, const char *text, cons
 
 static void put_user(const char *id, const char *parent)
 {
-    put_entry(id, parent, "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"please\"}]");
+    put_entry(id, parent,
+              "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"please\"}]");
 }
 
 struct reply {
@@ -133,15 +135,18 @@ static void the_last_answer_of_a_line_without_branches(void **state)
     (void)state;
     put(HEADER "{\"type\":\"model_change\",\"id\":\"m1\",\"parentId\":null,\"modelId\":\"x\"}\n");
     put_user("u1", "m1");
-    put_entry("a1", "u1",
-              "\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"Calling it.\"},"
-              "{\"type\":\"toolCall\",\"id\":\"c\",\"name\":\"n\",\"arguments\":{\"text\":\"no\"}}],"
-              "\"stopReason\":\"toolUse\"");
+    put_entry(
+        "a1", "u1",
+        "\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"Calling it.\"},"
+        "{\"type\":\"toolCall\",\"id\":\"c\",\"name\":\"n\",\"arguments\":{\"text\":\"no\"}}],"
+        "\"stopReason\":\"toolUse\"");
     put_entry("t1", "a1",
               "\"role\":\"toolResult\",\"content\":[{\"type\":\"text\",\"text\":\"started\"}]");
-    put("{\"type\":\"custom\",\"customType\":\"made.up\",\"data\":{\"id\":\"zz\",\"parentId\":\"zz\"},"
+    put("{\"type\":\"custom\",\"customType\":\"made.up\",\"data\":{\"id\":\"zz\",\"parentId\":"
+        "\"zz\"},"
         "\"id\":\"c1\",\"parentId\":\"t1\"}\n");
-    put("{\"type\":\"custom_message\",\"customType\":\"made.up\",\"content\":\"note\",\"id\":\"c2\","
+    put("{\"type\":\"custom_message\",\"customType\":\"made.up\",\"content\":\"note\",\"id\":"
+        "\"c2\","
         "\"parentId\":\"c1\"}\n");
     put_entry("b1", "c2", "\"role\":\"bashExecution\",\"command\":\"ls\",\"output\":\"x\\n\"");
     put_user("u2", "b1");
@@ -167,7 +172,8 @@ static void the_branch_of_the_last_line_counts_not_the_last_reply(void **state)
     put("{\"type\":\"compaction\",\"id\":\"k1\",\"parentId\":\"a4\",\"summary\":\"s\"}\n");
     put_user("u5", "k1");
     put_reply("a5", "u5", "After the compaction. ", "stop");
-    put("{\"type\":\"custom\",\"customType\":\"made.up\",\"data\":{},\"id\":\"x1\",\"parentId\":\"a3\"}\n");
+    put("{\"type\":\"custom\",\"customType\":\"made.up\",\"data\":{},\"id\":\"x1\",\"parentId\":"
+        "\"a3\"}\n");
     expect_reply(NULL, "a3", "stop", "Call it Nut. ");
     /* What pi-ext reports wins over the last line, here across a compaction. */
     expect_reply("u5", "a4", "stop", "It is Washer. ");
@@ -251,7 +257,9 @@ static void broken_text_comes_out_as_utf8(void **state)
     (void)state;
     put(HEADER);
     put_reply("a1", NULL, "a\xff\\ud800b", "stop");
-    expect_reply(NULL, "a1", "stop", "a\xef\xbf\xbd\xef\xbf\xbd" "b");
+    expect_reply(NULL, "a1", "stop",
+                 "a\xef\xbf\xbd\xef\xbf\xbd"
+                 "b");
 }
 
 /* ---- files that are not whole ------------------------------------------------------------- */
@@ -262,7 +270,8 @@ static void a_torn_last_line_is_not_yet(void **state)
     (void)state;
     put(HEADER);
     put_reply("a1", NULL, "done", "stop");
-    put("{\"type\":\"message\",\"id\":\"a2\",\"parentId\":\"a1\",\"message\":{\"role\":\"assistant\","
+    put("{\"type\":\"message\",\"id\":\"a2\",\"parentId\":\"a1\",\"message\":{\"role\":"
+        "\"assistant\","
         "\"content\":[{\"type\":\"text\",\"text\":\"half\"}],\"stopReason\":\"stop\"}}");
     read_reply(&reply, NULL, SHP_LIMIT_MESSAGE_BYTES_MAX);
     assert_true(reply.result.torn);
@@ -354,7 +363,8 @@ static void a_huge_line_on_the_way_costs_steps_not_memory(void **state)
     (void)state;
     put(HEADER);
     put_reply("a1", NULL, "far above", "stop");
-    put("{\"type\":\"message\",\"id\":\"t1\",\"parentId\":\"a1\",\"message\":{\"role\":\"toolResult\","
+    put("{\"type\":\"message\",\"id\":\"t1\",\"parentId\":\"a1\",\"message\":{\"role\":"
+        "\"toolResult\","
         "\"content\":[{\"type\":\"text\",\"text\":\"");
     put_run('x', 20u << 20);
     put("\"}]}}\n");
