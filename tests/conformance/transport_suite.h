@@ -25,7 +25,8 @@ struct suite_kind {
     /* After on_closed of that transport, with its loop still there: end the peer. May be NULL. */
     void (*unmake)(void *context);
     void *context;
-    int vanish_code; /* enum shp_code of the end after SUITE_VANISH */
+    int vanish_code;         /* enum shp_code of the end after SUITE_VANISH */
+    bool children_of_others; /* this process has children that are not the transport's */
 };
 
 /* /bin/sh command line of a peer: works on its standard input and output. */

@@ -1,0 +1,280 @@
+/* The suite over ssh to a throw-away sshd, and the ends that only ssh has. */
+#include "tests/support/sshd_fixture.h"
+#include "transport_suite.h"
+
+#include "protocol/messages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SKIPPED 77
+#define GUARD_MS 60000
+
+static struct sshd_fixture sshd;
+
+static struct shp_transport *make(void *context, uv_loop_t *loop, enum suite_peer peer)
+{
+    struct shp_transport *transport = NULL;
+    struct shp_openssh_options options = {
+        .target = context,
+        .command = suite_peer_script(peer),
+        .ssh_path = sshd.ssh,
+    };
+
+    return shp_transport_openssh_new(&transport, loop, &options) == 0 ? transport : NULL;
+}
+
+/* ---- ends --------------------------------------------------------------------------------- */
+
+struct attempt {
+    uv_loop_t loop;
+    bool closed;
+    struct shp_error error;
+    char diagnostic[2048];
+    char heard[256];
+    size_t heard_len;
+    struct shp_openssh_resolved resolved;
+    bool was_resolved;
+};
+
+static void on_read(struct shp_transport *transport, const uint8_t *data, size_t len, void *user)
+{
+    struct attempt *attempt = user;
+
+    (void)transport;
+    if (len > sizeof(attempt->heard) - 1 - attempt->heard_len)
+        len = sizeof(attempt->heard) - 1 - attempt->heard_len;
+    memcpy(attempt->heard + attempt->heard_len, data, len);
+    attempt->heard_len += len;
+}
+
+static void on_closed(struct shp_transport *transport, const struct shp_transport_end *end,
+                      void *user)
+{
+    struct attempt *attempt = user;
+    const struct shp_openssh_resolved *resolved = shp_transport_openssh_resolved(transport);
+
+    assert_false(attempt->closed);
+    attempt->closed = true;
+    attempt->error = end->error;
+    snprintf(attempt->diagnostic, sizeof(attempt->diagnostic), "%s", end->diagnostic);
+    attempt->was_resolved = resolved != NULL;
+    if (resolved != NULL)
+        attempt->resolved = *resolved;
+    shp_transport_free(transport);
+}
+
+static void on_guard(uv_timer_t *timer)
+{
+    (void)timer;
+    fail_msg("ssh hangs");
+}
+
+static void run(struct attempt *attempt, const char *target, const char *command, const char *ssh)
+{
+    static const struct shp_transport_callbacks callbacks = {.on_read = on_read,
+                                                             .on_closed = on_closed};
+    struct shp_openssh_options options = {.target = target, .command = command, .ssh_path = ssh};
+    struct shp_transport *transport = NULL;
+    uv_timer_t guard;
+
+    memset(attempt, 0, sizeof(*attempt));
+    assert_int_equal(uv_loop_init(&attempt->loop), 0);
+    uv_timer_init(&attempt->loop, &guard);
+    uv_timer_start(&guard, on_guard, GUARD_MS, 0);
+    uv_unref((uv_handle_t *)&guard);
+    assert_int_equal(shp_transport_openssh_new(&transport, &attempt->loop, &options), 0);
+    assert_int_equal(shp_transport_open(transport, &callbacks, attempt), 0);
+    uv_run(&attempt->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&guard, NULL);
+    uv_run(&attempt->loop, UV_RUN_DEFAULT);
+    assert_true(attempt->closed);
+    assert_int_equal(uv_loop_close(&attempt->loop), 0);
+}
+
+static void expect(const char *target, int code)
+{
+    struct attempt attempt;
+
+    run(&attempt, target, "echo hello", sshd.ssh);
+    if (attempt.error.code != code)
+        fail_msg("%s: %s instead of %s: %s", target, shp_code_name(attempt.error.code),
+                 shp_code_name(code), attempt.error.cause);
+    assert_true(attempt.error.cause[0] != '\0');
+    assert_true(attempt.error.step[0] != '\0');
+    assert_int_equal(attempt.heard_len, 0);
+}
+
+static void an_orderly_command_has_no_error(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run(&attempt, "good", "echo hello", sshd.ssh);
+    assert_int_equal(attempt.error.code, 0);
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_true(attempt.was_resolved);
+    assert_string_equal(attempt.resolved.hostname, "127.0.0.1");
+    assert_int_equal(attempt.resolved.port, sshd.port);
+    assert_false(attempt.resolved.proxied);
+}
+
+static void an_unknown_host_key_is_named(void **state)
+{
+    (void)state;
+    expect("unknown", SHP_CODE_HOST_KEY_UNKNOWN);
+}
+
+static void a_changed_host_key_is_named(void **state)
+{
+    (void)state;
+    expect("changed", SHP_CODE_HOST_KEY_CHANGED);
+}
+
+static void a_refused_key_is_named(void **state)
+{
+    (void)state;
+    expect("denied", SHP_CODE_LOGIN_DENIED);
+}
+
+static void a_refused_connection_is_named(void **state)
+{
+    (void)state;
+    expect("refused", SHP_CODE_CONNECT_FAILED);
+}
+
+static void a_name_without_address_is_named(void **state)
+{
+    (void)state;
+    expect("unresolved", SHP_CODE_NAME_UNRESOLVED);
+}
+
+static void a_missing_client_is_named(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run(&attempt, "good", "echo hello", "/nonexistent/ssh");
+    assert_int_equal(attempt.error.code, SHP_CODE_SSH_MISSING);
+}
+
+static void a_hostile_configuration_does_not_disturb(void **state)
+{
+    struct attempt attempt;
+    char control[200];
+
+    (void)state;
+    run(&attempt, "hostile", "echo hello; test -t 0 && echo terminal", sshd.ssh);
+    assert_string_equal(attempt.heard, "hello\n");
+    snprintf(control, sizeof(control), "%s/control", sshd.directory);
+    assert_int_not_equal(access(control, F_OK), 0);
+}
+
+static void a_failing_command_is_a_lost_link_with_its_text(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run(&attempt, "good", "echo why >&2; exit 3", sshd.ssh);
+    assert_int_equal(attempt.error.code, SHP_CODE_LINK_LOST);
+    assert_non_null(strstr(attempt.error.cause, "exit status 3"));
+    assert_non_null(strstr(attempt.error.cause, "why"));
+    assert_string_equal(attempt.diagnostic, "why");
+}
+
+/* A client that refuses options as OpenSSH before 8.7 and 7.6 did. */
+static void an_old_client_is_asked_for_less(void **state)
+{
+    struct attempt attempt;
+    char path[200];
+    FILE *script;
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/old-ssh", sshd.directory);
+    script = fopen(path, "w");
+    assert_non_null(script);
+    fprintf(script,
+            "#!/bin/sh\nfor word in \"$@\"; do case $word in *StdinNull*|*ForkAfter*)\n"
+            "word=${word#-o}; echo \"command-line: line 0: Bad configuration option: "
+            "$(echo ${word%%%%=*} | tr A-Z a-z)\" >&2; exit 255;; esac; done\nexec %s \"$@\"\n",
+            sshd.ssh);
+    fclose(script);
+    chmod(path, 0700);
+    run(&attempt, "good", "echo hello", path);
+    assert_int_equal(attempt.error.code, 0);
+    assert_string_equal(attempt.heard, "hello\n");
+}
+
+static void a_broken_configuration_is_named(void **state)
+{
+    struct attempt attempt;
+    char path[200];
+    FILE *script;
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/bad-ssh", sshd.directory);
+    script = fopen(path, "w");
+    assert_non_null(script);
+    fprintf(script, "#!/bin/sh\nexec ssh -oNoSuchThing=1 \"$@\"\n");
+    fclose(script);
+    chmod(path, 0700);
+    run(&attempt, "good", "echo hello", path);
+    assert_int_equal(attempt.error.code, SHP_CODE_CONNECT_FAILED);
+    assert_non_null(strstr(attempt.error.cause, "nosuchthing"));
+}
+
+static void bad_targets_are_refused(void **state)
+{
+    const char *bad[] = {"", "-oProxyCommand=touch", "a\nb", "a\x01", "\x7f", NULL};
+    struct shp_transport *transport = NULL;
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct shp_openssh_options options = {.target = bad[i], .command = "true"};
+
+        assert_int_equal(shp_transport_openssh_new(&transport, &loop, &options), SHP_ERR_INVALID);
+    }
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest ends[] = {
+        cmocka_unit_test(an_orderly_command_has_no_error),
+        cmocka_unit_test(an_unknown_host_key_is_named),
+        cmocka_unit_test(a_changed_host_key_is_named),
+        cmocka_unit_test(a_refused_key_is_named),
+        cmocka_unit_test(a_refused_connection_is_named),
+        cmocka_unit_test(a_name_without_address_is_named),
+        cmocka_unit_test(a_missing_client_is_named),
+        cmocka_unit_test(a_hostile_configuration_does_not_disturb),
+        cmocka_unit_test(a_failing_command_is_a_lost_link_with_its_text),
+        cmocka_unit_test(an_old_client_is_asked_for_less),
+        cmocka_unit_test(a_broken_configuration_is_named),
+        cmocka_unit_test(bad_targets_are_refused),
+    };
+    char target[] = "good";
+    struct suite_kind kind = {
+        .name = "openssh",
+        .make = make,
+        .context = target,
+        .vanish_code = SHP_CODE_LINK_LOST,
+        .children_of_others = true,
+    };
+    int failed;
+
+    if (sshd_fixture_start(&sshd) != 0)
+        return SKIPPED;
+    failed = cmocka_run_group_tests(ends, NULL, NULL) + suite_run(&kind);
+    sshd_fixture_stop(&sshd);
+    return failed;
+}
