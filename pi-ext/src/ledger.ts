@@ -31,6 +31,8 @@ export class Ledger {
   readonly #queue: Report[] = [];
   /** Handed to Pi, not in an entry yet: id to time. */
   readonly #outstanding = new Map<string, number>();
+  /** Went to the model as the result of a call that waited; not in an entry yet. */
+  readonly #results = new Map<string, number>();
   /** In an entry while no file exists. */
   readonly #provisional = new Set<string>();
   /** Dropped by Escape: shown again without waking the agent until a run begins. */
@@ -67,6 +69,11 @@ export class Ledger {
     return true;
   }
 
+  /** The result of a call carries this report: it counts as delivered when the result stands in the session. */
+  expectResult(id: string): void {
+    this.#results.set(id, this.#clock());
+  }
+
   /** Hand over what waits, unless a push is outstanding or Pi cannot take one now. */
   flush(): void {
     if (this.#queue.length === 0 || this.#outstanding.size > 0 || this.#activity.busy) return;
@@ -95,9 +102,10 @@ export class Ledger {
   check(): void {
     this.#entries.refresh();
     const exists = this.#entries.fileExists();
-    for (const id of [...this.#outstanding.keys()]) {
+    for (const id of [...this.#outstanding.keys(), ...this.#results.keys()]) {
       if (this.#entries.messageEntry(EVENT_TYPE, id) === undefined) continue;
       this.#outstanding.delete(id);
+      this.#results.delete(id);
       this.#say(id, exists ? "confirmed" : "provisional");
       if (!exists) this.#provisional.add(id);
     }
@@ -114,9 +122,10 @@ export class Ledger {
    */
   markAbsent(since: number): void {
     this.check();
-    for (const [id, at] of [...this.#outstanding]) {
+    for (const [id, at] of [...this.#outstanding, ...this.#results]) {
       if (at > since) continue;
       this.#outstanding.delete(id);
+      this.#results.delete(id);
       if (this.#activity.stoppedByPerson) this.#quiet.add(id);
       this.#say(id, "absent");
     }

@@ -13,7 +13,7 @@ import type { ExtensionAPI, ExtensionContext, SessionStartEvent } from "@earendi
 import { Activity } from "./activity.ts";
 import { agentsTool, type AgentsToolDefinition } from "./agents-tool.ts";
 import { runCommand } from "./command.ts";
-import { Controller, findBinary, type Found } from "./controller.ts";
+import { Controller, findBinary, type CallResult, type Found } from "./controller.ts";
 import { Entries } from "./entries.ts";
 import { ShepherdrError, cutUtf8 } from "./errors.ts";
 import { MESSAGES, type FieldInfo, type SessionOpenParams, MESSAGE } from "./generated/messages.ts";
@@ -167,9 +167,16 @@ export class Runtime {
     }
     const { renderers } = this.#options;
     this.#pi.registerTool({
-      ...agentsTool(this.controller),
+      ...agentsTool({ call: (...call) => this.#call(...call) }),
       ...(renderers === undefined ? {} : { renderCall: renderers.call, renderResult: renderers.result }),
     });
+  }
+
+  async #call(...call: Parameters<Controller["call"]>): Promise<CallResult> {
+    const result = await this.controller.call(...call);
+    const report = result.value["report"];
+    if (typeof report === "string") this.#guard(() => this.#ledger.expectResult(report));
+    return result;
   }
 
   /** Root TUI sessions in Herdr, and sessions that may have something open, whatever their kind. */

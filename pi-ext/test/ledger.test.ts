@@ -162,6 +162,25 @@ describe("ledger", () => {
     assert.deepEqual(marks, ["absent r1"]);
   });
 
+  it("counts the result of a waiting call as the report, once it stands in the session", async () => {
+    const { pi, marks, push, ledger } = setup();
+    await pi.prompt("spawn one and wait");
+    ledger.expectResult("r1");
+    ledger.check();
+    await ticks();
+    assert.deepEqual(marks, []);
+    await pi.toolResult({ status: "done", report: "r1" });
+    await ticks();
+    assert.deepEqual(marks, ["confirmed r1"]);
+    assert.equal(push("r1"), false);
+    assert.equal(pi.sent.length, 0);
+    ledger.expectResult("r2");
+    await pi.abort();
+    await ticks();
+    assert.equal(marks.at(-1), "absent r2");
+    assert.equal(push("r2"), true);
+  });
+
   it("has a bound", async () => {
     const { pi, push } = setup();
     await pi.prompt("hello");

@@ -174,6 +174,12 @@ export class FakePi {
     await this.settle(false);
   }
 
+  /** The result of a call of our tool; the run goes on. */
+  async toolResult(details: Record<string, unknown>): Promise<void> {
+    this.#append({ type: "message", message: { role: "toolResult", toolName: "agents", content: [], details } });
+    await this.emit("message_end");
+  }
+
   /** Escape in the TUI: the queue is lost. */
   async abort(): Promise<void> {
     this.#append({ type: "message", message: { role: "assistant", content: [], stopReason: "aborted", errorMessage: "Operation aborted" } });
