@@ -74,8 +74,8 @@ describe("pi-ext in a real Pi", { skip }, () => {
     model = await ModelServer.start();
     const root = tmpRoot("bundle");
     roots.push(root);
-    bundle = join(root, "pi-ext.mjs");
-    const built = await run(process.execPath, [join(repoRoot, "pi-ext/build.mjs"), bundle], { env: { PATH: "/usr/bin:/bin" }, cwd: repoRoot });
+    bundle = join(root, "pi-ext/pi-ext.mjs");
+    const built = await run("/bin/sh", [join(repoRoot, "scripts/build-ext"), root], { env: { PATH: "/usr/bin:/bin" }, cwd: repoRoot });
     assert.equal(built.code, 0, built.stderr);
   });
 
