@@ -1,5 +1,6 @@
 #include "tests/support/fail_alloc.h"
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -84,11 +85,13 @@ void fail_alloc_begin(size_t fail_at)
     state.bytes = 0;
     state.peak_bytes = 0;
     shp_alloc_set(&allocator);
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = shp_malloc, .free_fn = shp_free});
 }
 
 size_t fail_alloc_end(void)
 {
     shp_alloc_set(NULL);
+    cJSON_InitHooks(NULL);
     return state.asked;
 }
 

@@ -8,7 +8,7 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Herdr, herdrBin } from "./herdr.ts";
-import { killByRoot, processesOf, removeRoot, repoRoot, tmpRoot, type ProcessInfo } from "./process.ts";
+import { alive, killByRoot, processesOf, removeRoot, repoRoot, tmpRoot, type ProcessInfo } from "./process.ts";
 import { Sshd } from "./sshd.ts";
 
 export const nodeBin: string = process.env["SHP_NODE"] ?? process.execPath;
@@ -24,6 +24,9 @@ export function machineMissing(): string | undefined {
     }
     return undefined;
 }
+
+/** Caches that Pi and Node leave in TMPDIR. */
+const FOREIGN_TMP = new Set(["jiti", "node-compile-cache"]);
 
 export interface MachineOptions {
     /** Short: it becomes part of a path that holds sockets. */
@@ -66,7 +69,8 @@ const KEPT_FILES = [
     /^prompts\/[0-9a-f]+\.md$/,
     /^installation$/,
     /^profiles\//,
-    /^state\/[^/]+\.db(-wal|-shm)?$/,
+    /^\.profiles-initialized$/,
+    /^state\/[^/]+\.db(-wal|-shm|\.lock)?$/,
     /^log\//,
 ];
 
@@ -216,11 +220,31 @@ export class Machine {
         const dir = this.shepherdrDir;
         const files = fs.existsSync(dir) ? fs.readdirSync(dir, { recursive: true, encoding: "utf8" }) : [];
         const stray = files.filter((f) => !isDirectory(path.join(dir, f)) && !KEPT_FILES.some((re) => re.test(f)));
-        return [
+        const tmp = fs.readdirSync(path.join(this.root, "tmp")).filter((f) => !FOREIGN_TMP.has(f));
+        const all = [
             ...stray.map((f) => path.join(dir, f)),
-            ...fs.readdirSync(path.join(this.root, "tmp")).map((f) => path.join(this.root, "tmp", f)),
+            ...tmp.map((f) => path.join(this.root, "tmp", f)),
             ...strayTmp().filter((f) => !this.tmpBefore.has(f)),
         ];
+        const live = this.liveReceivers();
+        return all.filter((f) => !live.has(f));
+    }
+
+    /** Descriptors and sockets of receivers whose Pi is alive. */
+    private liveReceivers(): Set<string> {
+        const out = new Set<string>();
+        const run = path.join(this.shepherdrDir, "run");
+        for (const name of fs.existsSync(run) ? fs.readdirSync(run) : []) {
+            if (!name.endsWith(".json")) continue;
+            const file = path.join(run, name);
+            try {
+                const { pid, socket } = JSON.parse(fs.readFileSync(file, "utf8")) as { pid: number; socket: string };
+                if (alive(pid)) for (const f of [file, socket, path.dirname(socket)]) out.add(f);
+            } catch {
+                /* it vanished meanwhile, or is not whole: not a live one */
+            }
+        }
+        return out;
     }
 
     /** Everything that still runs or lies about, the machine's own sshd and Herdr apart. */
