@@ -18,6 +18,8 @@
 
 #define PUSH_TIMEOUT_MS 30000
 #define PUSH_RETRY_MS 1000
+/* Leaves room in a HEAD for a warning and escapes of the names around it. */
+#define VALUE_INLINE_BYTES_MAX 49152
 
 struct stdio_call;
 
@@ -69,9 +71,39 @@ static void respond(struct stdio_server *server, uint32_t stream, cJSON *result,
 {
     char *text = json_print(result);
     cJSON_Delete(result);
-    if (server->link)
-        shp_link_respond(server->link, stream, text, (const uint8_t *)bulk,
-                         bulk ? strlen(bulk) : 0);
+    int rc = server->link ? shp_link_respond(server->link, stream, text, (const uint8_t *)bulk,
+                                             bulk ? strlen(bulk) : 0)
+                          : SHP_OK;
+    if (rc != SHP_OK && rc != SHP_ERR_NOT_FOUND) {
+        struct shp_error error = {0};
+        shp_error_set(&error, SHP_CODE_MESSAGE_TOO_LARGE, NULL, "answer", "%s", shp_strerror(rc));
+        shp_link_respond_error(server->link, stream, &error);
+    }
+    free(text);
+}
+
+/* A value that is too long for a HEAD (many long paths in a list) travels as bulk. */
+static void respond_value(struct stdio_call *call, const struct operation_result *result)
+{
+    cJSON *answer = cJSON_CreateObject();
+    cJSON *value = cJSON_Duplicate(result->value, true);
+    const char *bulk = result->bulk_field ? result->bulk : NULL;
+    char *text = json_print(value);
+    char *whole = NULL;
+    json_add(answer, "warning", result->warning);
+    if (strlen(text) > VALUE_INLINE_BYTES_MAX) {
+        json_add(value, result->bulk_field, bulk);
+        whole = json_print(value);
+        bulk = whole;
+        cJSON_AddItemToObject(answer, "value", cJSON_CreateObject());
+        json_add(answer, "bulk_field", "*");
+        cJSON_Delete(value);
+    } else {
+        cJSON_AddItemToObject(answer, "value", value);
+        json_add(answer, "bulk_field", result->bulk_field);
+    }
+    respond(call->server, call->stream, answer, bulk);
+    free(whole);
     free(text);
 }
 
@@ -83,11 +115,7 @@ static void on_call_done(const struct operation_result *result, void *user)
         if (server->link)
             shp_link_respond_error(server->link, call->stream, result->error);
     } else {
-        cJSON *answer = cJSON_CreateObject();
-        cJSON_AddItemToObject(answer, "value", cJSON_Duplicate(result->value, true));
-        json_add(answer, "bulk_field", result->bulk_field);
-        json_add(answer, "warning", result->warning);
-        respond(server, call->stream, answer, result->bulk_field ? result->bulk : NULL);
+        respond_value(call, result);
     }
     call_free(call);
 }

@@ -188,8 +188,9 @@ export class Controller {
     const value = answer.json["value"] as JsonObject;
     const field = answer.json["bulk_field"];
     const warning = answer.json["warning"];
+    const bulk = answer.bulk.toString("utf8");
     return {
-      value: typeof field === "string" ? { ...value, [field]: answer.bulk.toString("utf8") } : value,
+      value: field === "*" ? (JSON.parse(bulk) as JsonObject) : typeof field === "string" ? { ...value, [field]: bulk } : value,
       warning: typeof warning === "string" && warning !== "" ? warning : undefined,
     };
   }

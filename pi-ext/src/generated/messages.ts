@@ -285,7 +285,7 @@ export type AgentsCallParams = {
 export type AgentsCallResult = {
   /** Result object of the action. */
   value: Record<string, unknown>;
-  /** Field of value that the bulk carries. */
+  /** Field of value that the bulk carries; *: the bulk is the JSON of the whole value, and value is empty. */
   bulk_field?: string;
   /** Text beside the result. */
   warning?: string;
