@@ -174,8 +174,19 @@ static int serve(const char *marker)
     return EXIT_SUCCESS;
 }
 
+/* A descriptor of ours must never become number 0, 1 or 2 because it was closed: we write there. */
+static void fill_standard_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDWR);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     if (sodium_init() < 0) {
         say("no random numbers");
         return EXIT_FAILURE;
