@@ -283,6 +283,7 @@ int helper_open(struct helper *helper, uv_loop_t *loop, struct shp_transport *tr
     memcpy(options.session.marker, marker, SHP_MARKER_HEX + 1);
     helper->loop = loop;
     helper->build = build;
+    helper->receiver_idle_ms = RECEIVER_IDLE_MS;
     int status = identity_init(&helper->identity);
     if (status == 0)
         status = shp_link_open(&helper->link, loop, &options);

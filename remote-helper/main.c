@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "protocol/messages.h"
 #include "remote-helper/helper.h"
+#include "remote-helper/sweep.h"
 #include "shp_build_id.h"
 #include "transport/transport.h"
 
@@ -145,7 +146,7 @@ static int open_helper(struct server *server, const char *marker)
     return 0;
 }
 
-static int serve(const char *marker)
+static int serve(const char *program, const char *marker)
 {
     static struct server server;
     if (strlen(marker) != SHP_MARKER_HEX || !shp_hex_valid(marker, SHP_MARKER_HEX)) {
@@ -159,6 +160,7 @@ static int serve(const char *marker)
         return EXIT_FAILURE;
     if (open_helper(&server, marker) != 0)
         return EXIT_FAILURE;
+    sweep_programs(program);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     for (size_t i = 0; i < SIGNALS; i++)
         uv_close((uv_handle_t *)&server.signals[i], NULL);
@@ -192,7 +194,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
-        return serve(argv[2]);
+        return serve(argv[0], argv[2]);
     if (argc == 3 && strcmp(argv[1], "self-check") == 0)
         return self_check(argv[0], argv[2]);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)

@@ -41,7 +41,8 @@ static void on_idle(uv_timer_t *timer)
 
 static void used(struct receiver_conn *conn)
 {
-    uv_timer_start(&conn->idle, on_idle, RECEIVER_IDLE_MS, RECEIVER_IDLE_MS);
+    uint64_t idle_ms = conn->helper->receiver_idle_ms;
+    uv_timer_start(&conn->idle, on_idle, idle_ms, idle_ms);
 }
 
 /* ---- waiters ------------------------------------------------------------------------------ */
@@ -301,10 +302,16 @@ static int conn_new(struct receiver_conn **out, struct helper *helper,
     return 0;
 }
 
+/* Its link ends, only the last callback has not come. */
+static bool ending(const struct receiver_conn *conn)
+{
+    return conn->closing || (conn->established && !shp_link_established(conn->link));
+}
+
 static struct receiver_conn *conn_find(struct helper *helper, const char *pi_session_id)
 {
     struct receiver_conn *conn = helper->receiver_conns;
-    while (conn != NULL && (conn->closing || strcmp(conn->pi_session_id, pi_session_id) != 0))
+    while (conn != NULL && (ending(conn) || strcmp(conn->pi_session_id, pi_session_id) != 0))
         conn = conn->next;
     return conn;
 }

@@ -120,6 +120,7 @@ struct fake_receiver {
     uint32_t stream;
     uint32_t timeout_ms;
     bool refuse_token;
+    const char *versions; /* of its hello; NULL: [1,1] */
 };
 
 /* Socket and descriptor in the rig's run directory. */

@@ -279,6 +279,60 @@ static void a_refused_token_is_told_apart(void **state)
     rig_answer_fini(&answer);
 }
 
+static void an_old_receiver_is_outdated_not_missing(void **state)
+{
+    struct rig_answer answer;
+    (void)state;
+    receiver.versions = "[7,9]";
+    expect_failure(request_json("deliver"), SHP_CODE_RECEIVER_OUTDATED, SHP_OUTCOME_REJECTED);
+    rig_call(&rig, SHP_MSG_RECEIVER_OPEN, "{\"pi_session_id\":\"worker\"}", NULL, 0, &answer);
+    assert_int_equal(answer.code, SHP_CODE_RECEIVER_OUTDATED);
+    rig_answer_fini(&answer);
+    /* The descriptor can say so without a connection. */
+    size_t len;
+    unsigned connections = receiver.connections;
+    char *text = temp_read(receiver.descriptor, &len);
+    memcpy(strstr(text, "[1,1]"), "[7,9]", 5);
+    temp_write(receiver.descriptor, text, len);
+    expect_failure(request_json("deliver"), SHP_CODE_RECEIVER_OUTDATED, SHP_OUTCOME_REJECTED);
+    assert_int_equal(receiver.connections, connections);
+    free(text);
+}
+
+static void an_idle_connection_is_closed_unless_it_is_kept(void **state)
+{
+    (void)state;
+    rig.helper.receiver_idle_ms = 20;
+    call_ok(SHP_MSG_SESSION_REQUEST, request_json("session_state"));
+    rig_until(&rig, &receiver.gone);
+    assert_int_equal(rig.note_count, 0);
+    receiver.gone = false;
+    call_ok(SHP_MSG_RECEIVER_OPEN, "{\"pi_session_id\":\"worker\"}");
+    rig_linger(&rig, 100);
+    assert_false(receiver.gone);
+    call_ok(SHP_MSG_RECEIVER_CLOSE, "{\"pi_session_id\":\"worker\"}");
+    rig_until(&rig, &receiver.gone);
+    assert_int_equal(receiver.connections, 2);
+}
+
+static void a_connection_in_use_is_not_idle(void **state)
+{
+    struct rig_answer answer;
+    (void)state;
+    rig.helper.receiver_idle_ms = 20;
+    receiver.mode = FAKE_RECEIVER_HOLD;
+    rig_ask(&rig, SHP_MSG_SESSION_REQUEST, request_json("deliver"), NULL, 0, 60000, &answer);
+    rig_until(&rig, &receiver.requested);
+    rig_linger(&rig, 100);
+    assert_false(receiver.gone);
+    assert_int_equal(shp_link_respond(receiver.link, receiver.stream, "{\"answer\":{}}", NULL, 0),
+                     0);
+    rig_until(&rig, &answer.done);
+    assert_int_equal(answer.code, 0);
+    rig_answer_fini(&answer);
+    rig_until(&rig, &receiver.gone);
+}
+
 static void another_session_at_the_socket_is_not_asked(void **state)
 {
     (void)state;
@@ -449,6 +503,9 @@ int main(void)
         RECEIVER_CASE(a_receiver_in_another_terminal_is_not_asked),
         RECEIVER_CASE(a_socket_that_nobody_serves_is_rejected),
         RECEIVER_CASE(a_refused_token_is_told_apart),
+        RECEIVER_CASE(an_old_receiver_is_outdated_not_missing),
+        RECEIVER_CASE(an_idle_connection_is_closed_unless_it_is_kept),
+        RECEIVER_CASE(a_connection_in_use_is_not_idle),
         RECEIVER_CASE(another_session_at_the_socket_is_not_asked),
         RECEIVER_CASE(a_loss_after_sending_is_unknown),
         RECEIVER_CASE(a_cancel_reaches_the_receiver),

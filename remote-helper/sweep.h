@@ -1,0 +1,20 @@
+/*
+ * Keeps the directory of installed helpers bounded (spec/protocol.md 9): at its start a helper
+ * removes other versions that are not among the newest SWEEP_KEEP, and temporary files of uploads
+ * that are older than SWEEP_TEMPORARY_S. Only regular files of our uid whose names we give.
+ */
+#ifndef SHP_REMOTE_HELPER_SWEEP_H
+#define SHP_REMOTE_HELPER_SWEEP_H
+
+#include <stdbool.h>
+
+#define SWEEP_KEEP 4 /* the running one and three others: up- and downgrade without an upload */
+#define SWEEP_TEMPORARY_S 3600
+
+/* Name of an installed helper: helper-<os>-<arch>-<32 hex>. */
+bool sweep_is_helper(const char *name);
+
+/* program: path of the running one. Does nothing when it was not started from its place. */
+void sweep_programs(const char *program);
+
+#endif
