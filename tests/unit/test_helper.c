@@ -1,5 +1,6 @@
 /* A whole helper, asked by a controller: identity, directories, Herdr, files, transcripts. */
 #include <setjmp.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -129,7 +130,7 @@ static void expect_directory(const char *json, const char *wanted)
 
 static void directories_begin_at_home_or_base_and_must_exist(void **state)
 {
-    char json[1024], real_home[512];
+    char json[1024], real_home[PATH_MAX];
     (void)state;
     char *made = temp_path(rig.home, "made up");
     char *link = temp_path(rig.home, "link");
