@@ -4,19 +4,30 @@
  * `isIdle` of Pi is the truth where it can be asked; events fill in what it does not tell apart
  * (a run from a compaction).
  */
+/** Longest time that a prompt may take from `input` to its run: hooks, templates, a login that is refreshed. */
+export const PREFLIGHT_MS = 5000;
+
 export class Activity {
   readonly #isIdle: () => boolean;
+  readonly #clock: () => number;
+  #inputAt: number | undefined;
   #runActive = false;
   #compacting = false;
   #aborted = false;
 
-  constructor(isIdle: () => boolean) {
+  constructor(isIdle: () => boolean, clock: () => number) {
     this.#isIdle = isIdle;
+    this.#clock = clock;
+  }
+
+  inputSeen(): void {
+    if (this.idle) this.#inputAt = this.#clock();
   }
 
   runBegan(): void {
     this.#runActive = true;
     this.#aborted = false;
+    this.#inputAt = undefined;
   }
 
   /** Whatever event was missed: a turn runs, so no compaction does. */
@@ -54,6 +65,14 @@ export class Activity {
   get busy(): boolean {
     if (this.idle) return false;
     return this.#compacting || !this.#runActive;
+  }
+
+  /**
+   * Somebody's prompt is on its way into a run. A message that starts a run of its own now would
+   * make Pi refuse that prompt, so messages wait until the run is there.
+   */
+  get starting(): boolean {
+    return this.#inputAt !== undefined && this.#clock() - this.#inputAt < PREFLIGHT_MS && this.idle;
   }
 
   /** The last run was stopped by a person, and none began since. */

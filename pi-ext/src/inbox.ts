@@ -126,7 +126,7 @@ export class Inbox {
     return { provisional: !this.#entries.fileExists() };
   }
 
-  /** Record it; the caller answers, then calls `inject`. Throws `receiver_refused` when the entry cannot be written. */
+  /** Record it; the caller answers, then calls `injectOpen`. Throws `receiver_refused` when the entry cannot be written. */
   accept(delivery: Delivery): { provisional: boolean } {
     const { id, from, kind, sender, text } = delivery;
     let open = 0;
@@ -141,12 +141,7 @@ export class Inbox {
     return { provisional: !this.#entries.fileExists() };
   }
 
-  inject(id: string): void {
-    const item = this.#items.get(id);
-    if (item !== undefined && !item.entered) this.#inject(item, true);
-  }
-
-  /** Open messages of earlier processes, at session start. */
+  /** Hand over what this process has not injected yet: new messages, and open ones of earlier processes. */
   injectOpen(): void {
     for (const item of this.#items.values()) if (!item.entered && item.injectedAt === undefined) this.#inject(item, true);
   }

@@ -76,7 +76,8 @@ export class Ledger {
 
   /** Hand over what waits, unless a push is outstanding or Pi cannot take one now. */
   flush(): void {
-    if (this.#queue.length === 0 || this.#outstanding.size > 0 || this.#activity.busy) return;
+    if (this.#queue.length === 0 || this.#outstanding.size > 0) return;
+    if (this.#activity.busy || this.#activity.starting) return;
     const batch = this.#queue.splice(0);
     let waking = -1;
     batch.forEach((report, index) => {

@@ -283,6 +283,12 @@ export class Receiver {
   /** Messages of earlier processes that never reached the session. */
   sessionStarted(): void {
     this.check();
+    this.injectWaiting();
+  }
+
+  /** Hand over what was accepted and not injected yet, when Pi can take it. */
+  injectWaiting(): void {
+    if (this.#stopped || this.#o.activity.busy || this.#o.activity.starting) return;
     this.inbox.injectOpen();
     this.check();
   }
@@ -409,12 +415,6 @@ export class Receiver {
     if (known !== undefined) return { answer: { accepted: true, provisional: known.provisional, duplicate: true } };
     if (this.#o.activity.busy) throw new ShepherdrError("receiver_busy", { step: "deliver" });
     const { provisional } = this.inbox.accept(delivery);
-    return {
-      answer: { accepted: true, provisional, duplicate: false },
-      after: () => {
-        this.inbox.inject(delivery.id);
-        this.check();
-      },
-    };
+    return { answer: { accepted: true, provisional, duplicate: false }, after: () => this.injectWaiting() };
   }
 }

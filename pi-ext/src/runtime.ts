@@ -10,7 +10,7 @@ import { readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import type { ExtensionAPI, ExtensionContext, SessionStartEvent } from "@earendil-works/pi-coding-agent";
-import { Activity } from "./activity.ts";
+import { Activity, PREFLIGHT_MS } from "./activity.ts";
 import { agentsTool, type AgentsToolDefinition } from "./agents-tool.ts";
 import { runCommand } from "./command.ts";
 import { Controller, findBinary, type CallResult, type Found } from "./controller.ts";
@@ -77,7 +77,7 @@ export class Runtime {
     this.#env = options.env ?? process.env;
     this.#argv = options.argv ?? process.argv;
     this.#entries = new Entries(ctx.sessionManager);
-    this.#activity = new Activity(() => !this.#disposed && ctx.isIdle());
+    this.#activity = new Activity(() => !this.#disposed && ctx.isIdle(), this.#clock);
     this.controller = new Controller({
       find: options.find ?? (() => findBinary(this.#env)),
       env: this.#env,
@@ -224,10 +224,19 @@ export class Runtime {
 
   // ---- Pi's events --------------------------------------------------------------------------
 
+  inputSeen(): void {
+    this.#guard(() => {
+      this.#activity.inputSeen();
+      // An input that became no run tells nothing more.
+      setTimeout(() => this.#guard(() => this.#look()), PREFLIGHT_MS).unref();
+    });
+  }
+
   runBegan(): void {
     this.#guard(() => {
       this.#idleSince = undefined;
       this.#activity.runBegan();
+      this.#look();
     });
   }
 
@@ -235,7 +244,7 @@ export class Runtime {
     this.#guard(() => {
       this.#idleSince = undefined;
       this.#activity.runBegan();
-      this.#receiver?.check();
+      this.#look();
       this.#receiver?.runStarted();
     });
   }
@@ -273,12 +282,12 @@ export class Runtime {
     this.#guard(() => {
       this.#activity.compactionEnded();
       this.#look();
-      this.#ledger.flush();
     });
   }
 
   #look(): void {
     this.#receiver?.check();
+    this.#receiver?.injectWaiting();
     this.#ledger.check();
     this.#ledger.flush();
   }

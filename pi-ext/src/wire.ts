@@ -19,6 +19,7 @@ export function wire(pi: ExtensionAPI, options: RuntimeOptions): void {
     const failure = await elect(event, ctx);
     if (failure !== undefined) ctx.ui.notify(`shepherdr did not start: ${String(failure)}`, "warning");
   });
+  pi.on("input", () => session?.inputSeen());
   pi.on("before_agent_start", () => session?.runBegan());
   pi.on("agent_start", () => session?.agentStart());
   pi.on("turn_start", () => session?.turnStart());

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { removeRoot, tmpRoot } from "../../tests/support/process.ts";
-import { Activity } from "../src/activity.ts";
+import { Activity, PREFLIGHT_MS } from "../src/activity.ts";
 import { Entries } from "../src/entries.ts";
 import { ShepherdrError } from "../src/errors.ts";
 import { Ledger } from "../src/ledger.ts";
@@ -17,7 +17,7 @@ function setup(saved = true) {
   const pi = new FakePi({ sessionId: "s", ...(saved ? { file: join(root, `${serial++}.jsonl`) } : {}) });
   const marks: string[] = [];
   const state = { down: false, now: 0 };
-  const activity = new Activity(() => pi.idle);
+  const activity = new Activity(() => pi.idle, () => state.now);
   const ledger = new Ledger({
     pi: pi.pi,
     entries: new Entries(pi.ctx.sessionManager),
@@ -48,7 +48,7 @@ function setup(saved = true) {
     ledger.flush();
   });
   const push = (id: string): boolean => ledger.push({ id, details: { state: "finished" }, text: `report ${id}` });
-  return { pi, ledger, marks, state, push };
+  return { pi, ledger, activity, marks, state, push };
 }
 
 describe("ledger", () => {
@@ -133,6 +133,23 @@ describe("ledger", () => {
       assert.equal(pi.sent.length, 0);
     });
     assert.equal(pi.sent.length, 1);
+  });
+
+  it("lets a prompt that is on its way begin its run first", async () => {
+    const { pi, push, ledger, activity, state } = setup();
+    activity.inputSeen();
+    push("r1");
+    assert.equal(pi.sent.length, 0);
+    await pi.prompt("hello");
+    ledger.flush();
+    assert.equal(pi.sent.length, 1);
+    await pi.answer("a");
+    await pi.answer("b");
+    activity.inputSeen();
+    push("r2");
+    state.now += PREFLIGHT_MS;
+    ledger.flush();
+    assert.equal(pi.sent.length, 2);
   });
 
   it("repeats a mark that could not be told", async () => {

@@ -104,7 +104,10 @@ describe("pi-ext in a real Pi", { skip }, () => {
     );
     const m = fresh();
     for (const prompt of ["call help", "call list"]) {
-      const result = await run(process.execPath, [...flags(SOURCE), "--mode", "json", prompt], { env: m.env, cwd: m.project });
+      const result = await run(process.execPath, [...flags(SOURCE), "--mode", "json", prompt], {
+        env: { ...m.env, SHEPHERDR_BIN: join(m.root, "no-such-program") },
+        cwd: m.project,
+      });
       assert.equal(result.code, 0, result.stderr);
       const end = result.stdout
         .split("\n")

@@ -236,6 +236,19 @@ describe("receiver: deliver", () => {
     pi.idle = true;
   });
 
+  it("accepts while a prompt is on its way, and hands over when its run is there", async () => {
+    const { pi, client } = await session();
+    await pi.emit("input", { text: "hello" });
+    const id = newId();
+    assert.equal((await client.deliver(id, "behind the prompt")).answer["accepted"], true);
+    assert.equal(pi.sent.length, 0);
+    await pi.prompt("hello");
+    assert.equal(pi.sent.length, 1);
+    await pi.answer("to the person");
+    await pi.answer("to the agent");
+    assert.equal((await settlementOf(client, id)).text, "to the agent");
+  });
+
   it("injects again, quietly, what Escape dropped, and lets the next run settle it", async () => {
     const { pi, client } = await session();
     await pi.prompt("hello");
