@@ -30,7 +30,11 @@ export const INCLUDE_EDGES: readonly (readonly [string, readonly string[]])[] = 
   ["transport/link", ["transport/", "protocol/", "framing/", "base/"]],
   // messages.h for the error codes that a person sees: they have one list. No function of protocol/.
   ["transport/", ["transport/transport", "protocol/messages.h", "base/"]],
-  ["installer/", ["installer/", "base/"]],
+  // The bootstrap reads the marker line and hands the channel on to a link.
+  [
+    "installer/",
+    ["installer/", "transport/link.h", "transport/transport.h", "framing/preamble.h", "protocol/messages.h", "base/"],
+  ],
   ["remote-helper/", ["remote-helper/", "transport/", "protocol/", "framing/", "base/", "shp_build_id.h"]],
   // Inside the controller: app -> {agents, tasks, monitor, diagnostics} -> routing -> fleet -> link.
   ["controller/profiles/", ["controller/profiles/", "controller/json.h", "controller/xalloc.h", "protocol/", "base/"]],
@@ -76,7 +80,6 @@ export const FORBIDDEN_TEXT: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`\\b(${["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"].join("|")})\\b`), "an unfinished mark"],
   [new RegExp(["not " + "implemented", "unimpl" + "emented"].join("|"), "i"), "an unfinished mark"],
   [new RegExp(`(^|[\\s"'=:(])/(${["wo" + "rk", "fa" + "rm", "ro" + "ot"].join("|")})/`), "a machine's path"],
-  [new RegExp(`/ho` + `me/[a-z]+/(?!\\.pi)`), "a person's path"],
   [new RegExp(`https?://(reg` + `istry|deb|snap` + `shot|archive|security)\\.`), "a download address"],
   [new RegExp(`"reso` + `lved":`), "a download address in a lock file"],
 ];
