@@ -206,7 +206,7 @@ export class Herdr {
         const out: string[] = [];
         try {
             for (const pane of (await this.snapshot()).panes) {
-                const text = (await this.read(pane.pane_id)).trimEnd();
+                const text = (await this.read(pane.pane_id)).replace(/(\n\s*){2,}/g, "\n").trimEnd();
                 out.push(`  --- ${pane.pane_id} ${pane.label ?? ""} agent=${pane.agent ?? "-"} ${pane.agent_status}\n${text}`);
             }
         } catch (err) {

@@ -180,10 +180,14 @@ abstract class PiSession {
         fs.renameSync(`${file}.new`, file);
     }
 
-    async dump(): Promise<string> {
+    /** What the probe saw last, and the conversation. */
+    record(): string {
         const events = this.events().map((e) => `  ${JSON.stringify(e).slice(0, 300)}`);
-        const talk = conversation(this.entries());
-        return ["probe:", ...events.slice(-60), "conversation:", talk, await this.machine.dump()].join("\n");
+        return ["probe:", ...events.slice(-60), "conversation:", conversation(this.entries())].join("\n");
+    }
+
+    async dump(): Promise<string> {
+        return `${this.record()}\n${await this.machine.dump()}`;
     }
 }
 
