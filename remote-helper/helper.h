@@ -29,8 +29,8 @@ struct helper {
     struct receiver_conn *receiver_conns;
     size_t receiver_conn_count;
     uint64_t receiver_idle_ms; /* RECEIVER_IDLE_MS; tests shorten it */
-    uv_timer_t deadline; /* of the job that is due first */
-    uv_idle_t work;      /* runs while a job is runnable */
+    uv_timer_t deadline;       /* of the job that is due first */
+    uv_idle_t work;            /* runs while a job is runnable */
     bool handles_open;
     struct shp_error end; /* why the link ended; code 0: in order */
 };

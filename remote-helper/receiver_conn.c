@@ -180,6 +180,8 @@ static void conn_error(const struct receiver_conn *conn, const struct shp_error 
     int code = SHP_CODE_RECEIVER_MISSING;
     if (cause->code == SHP_CODE_VERSION_UNSUPPORTED)
         code = SHP_CODE_RECEIVER_OUTDATED;
+    else if (cause->code == SHP_CODE_TOO_MANY_STREAMS)
+        code = SHP_CODE_RECEIVER_REFUSED;
     else if (cause->code == SHP_CODE_AUTH_FAILED || cause->code == SHP_CODE_OUT_OF_MEMORY)
         code = cause->code;
     const char *text = conn->told_wrong          ? "another pi session listens at its socket"

@@ -6,9 +6,11 @@
 #include "protocol/codec.h"
 #include "protocol/messages.h"
 
+/* All of that name go: readers differ in whether the first or the last of two counts. */
 static int set_string(cJSON *object, const char *name, const char *value)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    while (cJSON_GetObjectItemCaseSensitive(object, name) != NULL)
+        cJSON_DeleteItemFromObjectCaseSensitive(object, name);
     return cJSON_AddStringToObject(object, name, value) != NULL ? 0 : SHP_ERR_NOMEM;
 }
 

@@ -449,7 +449,8 @@ static void a_session_asks_back_in_its_own_name(void **state)
 {
     static const char json[] =
         "{\"service\":\"deliver\",\"from\":{\"pi_session_id\":\"a lie\",\"host\":\"a lie\","
-        "\"installation\":\"i\"},\"payload\":{\"kind\":\"message\"}}";
+        "\"installation\":\"i\",\"pi_session_id\":\"another "
+        "lie\"},\"payload\":{\"kind\":\"message\"}}";
     struct back_answer answer;
     (void)state;
     call_ok(SHP_MSG_RECEIVER_OPEN, "{\"pi_session_id\":\"worker\"}");
@@ -466,6 +467,7 @@ static void a_session_asks_back_in_its_own_name(void **state)
     assert_string_equal(shp_codec_string(from, "pi_session_id", ""), "worker");
     assert_string_equal(shp_codec_string(from, "host", ""), rig.helper.identity.host);
     assert_string_equal(shp_codec_string(from, "installation", ""), "i");
+    assert_null(strstr(rig.inbound_json, "lie"));
     cJSON_Delete(params);
     ask_back("{\"service\":\"deliver\"}", "", &answer);
     assert_int_equal(answer.code, SHP_CODE_INVALID_PARAMS);
