@@ -149,6 +149,14 @@ describe("pi-ext in Pi's TUI", { skip }, () => {
     await t.enter("/quit");
     await t.see("EXIT=0");
     assert.deepEqual(readdirSync(m.runDir), []);
+
+    // A resumed session draws its old messages with our renderer as well.
+    terminal.end();
+    terminal = new Terminal(m, flags, env);
+    await terminal.see("Task from p1");
+    await until(() => descriptorsOf(m).some((d) => d.pi_session_id === "tui-1"), { what: "the receiver of the resumed session", deadlineMs: LONG_MS });
+    await terminal.enter("/quit");
+    await terminal.see("EXIT=0");
     await until(() => readFileSync(log, "utf8").split("closed ").length === readFileSync(log, "utf8").split("start ").length, { what: "the end of every controller" });
   });
 });
