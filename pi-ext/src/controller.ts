@@ -188,9 +188,8 @@ export class Controller {
     const value = answer.json["value"] as JsonObject;
     const field = answer.json["bulk_field"];
     const warning = answer.json["warning"];
-    const bulk = answer.bulk.toString("utf8");
     return {
-      value: field === "*" ? (JSON.parse(bulk) as JsonObject) : typeof field === "string" ? { ...value, [field]: bulk } : value,
+      value: typeof field === "string" ? withBulk(value, field, answer.bulk.toString("utf8")) : value,
       warning: typeof warning === "string" && warning !== "" ? warning : undefined,
     };
   }
@@ -385,6 +384,21 @@ export class Controller {
     });
     child.unref();
   }
+}
+
+/** The bulk as one field of the value; the field `*` is the whole value as JSON. */
+function withBulk(value: JsonObject, field: string, bulk: string): JsonObject {
+  if (field !== "*") return { ...value, [field]: bulk };
+  let whole: unknown;
+  try {
+    whole = JSON.parse(bulk);
+  } catch {
+    whole = undefined;
+  }
+  if (typeof whole !== "object" || whole === null || Array.isArray(whole)) {
+    throw new ShepherdrError("protocol_error", { step: "agents_call", cause: "the answer's bulk is no JSON object", outcome: "unknown" });
+  }
+  return whole as JsonObject;
 }
 
 function isLinkEnd(error: ShepherdrError): boolean {

@@ -83,6 +83,13 @@ describe("controller", () => {
     assert.equal(read.warning, "old screen");
   });
 
+  it("takes a value that came as bulk, and refuses bulk that is none", async () => {
+    const { controller } = setup();
+    const big = { agents: Array.from({ length: 2000 }, (_, i) => ({ target: `p${i}`, cwd: `/${"x".repeat(100)}` })) };
+    assert.deepEqual((await call(controller, { action: "watch" }, JSON.stringify(big))).value, big);
+    for (const odd of ["{torn", "[]", "null"]) assert.equal((await failure(call(controller, { action: "watch" }, odd))).code, "protocol_error");
+  });
+
   it("passes on the controller's errors with all their parts", async () => {
     const { controller } = setup();
     const error = await failure(call(controller, { action: "find" }));

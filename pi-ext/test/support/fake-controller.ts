@@ -87,6 +87,7 @@ const connection: Connection = new Connection({
         log(request.canceled ? `canceled ${operation}` : `answer ${operation}`);
         const value = { echo: call, has_message: request.json["has_message"] };
         if (call["action"] === "read") request.respond({ value, bulk_field: "reply", warning: "old screen" }, Buffer.from("r".repeat(600_000)));
+        else if (call["action"] === "watch") request.respond({ value: {}, bulk_field: "*" }, request.bulk);
         else request.respond({ value: { ...value, message: request.bulk.toString("utf8") } });
       });
     },
