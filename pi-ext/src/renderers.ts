@@ -106,12 +106,23 @@ export const renderAgentMessage: MessageRenderer<unknown> = (message, options, t
   return pushed(`${kind} from ${who}`, "accent", where === "" ? undefined : where, clipped(body, options.expanded, options.keyHint("app.tools.expand", "to expand")), theme);
 };
 
+const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
+
+/** What a person reads of the element that the model gets: its response, or all of it. */
+function reportBody(text: string): string {
+  const from = text.indexOf("<response");
+  const start = from < 0 ? -1 : text.indexOf(">", from);
+  const end = text.lastIndexOf("</response>");
+  if (!text.startsWith("<agent_report ") || start < 0 || end < start) return text;
+  return text.slice(start + 1, end).replace(/&(amp|lt|gt|quot|apos);/gu, (_all, name: string) => ENTITIES[name]!);
+}
+
 export const renderAgentEvent: MessageRenderer<unknown> = (message, options, theme) => {
   const details = objectOf(message.details);
   const state = field(details, "state") ?? "report";
   const title = [field(details, "machineLabel", "machine"), field(details, "name", "paneId"), state].filter((part) => part !== undefined).join(" · ");
   const where = [field(details, "workspace"), field(details, "tab"), field(details, "cwd")].filter((part) => part !== undefined).join(" · ");
-  const response = details["response"];
-  const body = typeof response === "string" && response !== "" ? response : contentText(message.content);
+  const task = options.expanded && typeof details["task"] === "string" ? `> ${plainText(details["task"]).replaceAll("\n", "\n> ")}\n\n` : "";
+  const body = task + reportBody(contentText(message.content));
   return pushed(title, toneOf(state), where === "" ? undefined : where, clipped(body, options.expanded, options.keyHint("app.tools.expand", "to expand")), theme);
 };

@@ -90,10 +90,15 @@ describe("renderers", { skip }, () => {
     assert.doesNotMatch(drawn, /herdr_sender|evil/u);
   });
 
-  it("draws a report by machine, name and state", () => {
-    const drawn = draw("renderAgentEvent", "<result>…</result>", { id: "r", machine: "m1", machineLabel: "build box", name: "w1", state: "failed", response: "It broke." });
+  it("draws a report by machine, name and state, with the response alone", () => {
+    const details = { id: "r", machine: "m1", machineLabel: "build box", name: "w1", state: "failed", task: "look at it" };
+    const content = '<agent_report state="failed" name="w1">\n<task>look at it</task>\n<response>It broke: a &lt; b &amp;amp; c.</response>\n</agent_report>';
+    const drawn = draw("renderAgentEvent", content, details);
     assert.match(drawn, /build box · w1 · failed/u);
-    assert.match(drawn, /It broke\./u);
+    assert.match(drawn, /It broke: a < b &amp; c\./u);
+    assert.doesNotMatch(drawn, /agent_report|look at it/u);
+    assert.match(draw("renderAgentEvent", content, details, true), /look at it[^]*It broke/u);
+    assert.match(draw("renderAgentEvent", "<agent_report torn <response>", details), /agent_report torn/u);
   });
 
   it("falls back to the text when details are malformed, and lets no control sequence through", () => {
