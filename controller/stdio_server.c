@@ -29,7 +29,6 @@ struct stdio_server {
     struct shp_link *link; /* NULL once it has ended */
     struct app *app;       /* NULL before session_open */
     struct stdio_call *calls;
-    char outstanding[65]; /* report that was pushed and not marked yet; "": none */
     uv_timer_t push_retry;
 };
 
@@ -197,46 +196,55 @@ static void on_canceled(struct shp_link *link, uint32_t stream, void *user)
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-static void push_next(struct stdio_server *server);
+/*
+ * Every due report is handed over at once; pi-ext has one outstanding in Pi and merges what comes
+ * meanwhile into one turn. DUE in the store: not handed over by this process, or to be again.
+ */
+struct push {
+    struct stdio_server *server;
+    char id[65];
+};
+
+static void push_due(struct stdio_server *server);
 
 static void on_push_retry(uv_timer_t *timer)
 {
-    push_next(timer->data);
+    push_due(timer->data);
 }
 
-static void push_later(struct stdio_server *server)
+static void push_failed(struct stdio_server *server, const char *id)
 {
+    shp_store_report_mark(server->app->store, id, SHP_REPORT_DUE);
     uv_timer_start(&server->push_retry, on_push_retry, PUSH_RETRY_MS, 0);
 }
 
 static void on_pushed(struct shp_link *link, const struct shp_link_answer *answer, void *user)
 {
     (void)link;
-    struct stdio_server *server = user;
-    if (!server->app || !*server->outstanding)
-        return;
-    if (answer->error) {
-        server->outstanding[0] = 0;
-        if (server->link)
-            push_later(server);
-        return;
+    struct push *push = user;
+    struct stdio_server *server = push->server;
+    if (server->app && !server->app->closing && server->link) {
+        cJSON *result =
+            answer->error ? NULL : json_parse_object(answer->json, strlen(answer->json));
+        /* Accepted: ledger_mark tells the rest. */
+        if (answer->error)
+            push_failed(server, push->id);
+        else if (!json_bool(result, "accepted"))
+            shp_store_report_mark(server->app->store, push->id, SHP_REPORT_CONFIRMED);
+        cJSON_Delete(result);
     }
-    cJSON *result = json_parse_object(answer->json, strlen(answer->json));
-    bool accepted = json_bool(result, "accepted");
-    cJSON_Delete(result);
-    if (accepted)
-        return; /* ledger_mark tells the rest */
-    shp_store_report_mark(server->app->store, server->outstanding, SHP_REPORT_CONFIRMED);
-    server->outstanding[0] = 0;
-    push_next(server);
+    free(push);
 }
 
-static void push_first(const struct shp_report_record *report, void *user)
+static void push_one(const struct shp_report_record *report, void *user)
 {
     struct stdio_server *server = user;
-    if (*server->outstanding)
+    if (report->state != SHP_REPORT_DUE ||
+        shp_store_report_mark(server->app->store, report->id, SHP_REPORT_PUSHED) != SHP_OK)
         return;
-    memcpy(server->outstanding, report->id, sizeof(server->outstanding));
+    struct push *push = xcalloc(1, sizeof(*push));
+    push->server = server;
+    memcpy(push->id, report->id, sizeof(push->id));
     cJSON *params = cJSON_CreateObject();
     json_add(params, "report", report->id);
     cJSON *details = json_parse_object(report->details, strlen(report->details));
@@ -244,27 +252,24 @@ static void push_first(const struct shp_report_record *report, void *user)
     char *text = json_print(params);
     cJSON_Delete(params);
     int rc = shp_link_request(server->link, SHP_MSG_REPORT_PUSH, NULL, PUSH_TIMEOUT_MS, text,
-                              (const uint8_t *)report->text, strlen(report->text), on_pushed,
-                              server, NULL);
+                              (const uint8_t *)report->text, strlen(report->text), on_pushed, push,
+                              NULL);
     free(text);
     if (rc != SHP_OK) {
-        server->outstanding[0] = 0;
-        push_later(server);
+        push_failed(server, push->id);
+        free(push);
     }
 }
 
-static void push_next(struct stdio_server *server)
+static void push_due(struct stdio_server *server)
 {
-    if (!server->app || !server->link || *server->outstanding || server->app->closing)
-        return;
-    shp_store_report_each_due(server->app->store, push_first, server);
-    if (*server->outstanding)
-        shp_store_report_mark(server->app->store, server->outstanding, SHP_REPORT_PUSHED);
+    if (server->app && server->link && !server->app->closing)
+        shp_store_report_each_due(server->app->store, push_one, server);
 }
 
 static void on_report_due(void *user)
 {
-    push_next(user);
+    push_due(user);
 }
 
 static void take_mark(struct stdio_server *server, uint32_t stream, const cJSON *params)
@@ -281,8 +286,6 @@ static void take_mark(struct stdio_server *server, uint32_t stream, const cJSON 
         const char *id = cJSON_IsString(item) ? item->valuestring : "";
         int rc = shp_store_report_mark(server->app->store, id, state);
         stored = stored && (rc == SHP_OK || rc == SHP_ERR_NOT_FOUND);
-        if (strcmp(id, server->outstanding) == 0)
-            server->outstanding[0] = 0;
     }
     /* Power-durable before it counts as delivered: a mark that is lost pushes twice. */
     if (stored && shp_store_sync(server->app->store) == SHP_OK) {
@@ -293,7 +296,7 @@ static void take_mark(struct stdio_server *server, uint32_t stream, const cJSON 
                       shp_store_error(server->app->store));
         shp_link_respond_error(server->link, stream, &error);
     }
-    push_next(server);
+    push_due(server);
 }
 
 /* ---- session ------------------------------------------------------------------------------- */

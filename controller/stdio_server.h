@@ -1,7 +1,7 @@
 /*
  * `shepherdr controller --stdio`: serves one pi session over standard input and output, suite
- * plain. Ends with its standard input. Calls of the tool become operations; due reports are pushed
- * one at a time, and the ledger marks that come back decide what becomes of each.
+ * plain. Ends with its standard input. Calls of the tool become operations; due reports are handed
+ * over at once, and the ledger marks that come back decide what becomes of each.
  */
 #ifndef SHP_CONTROLLER_STDIO_SERVER_H
 #define SHP_CONTROLLER_STDIO_SERVER_H

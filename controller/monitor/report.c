@@ -120,7 +120,8 @@ static const char *failure_hint(const struct settlement *settlement)
     if (settlement->exited)
         return "The worker's Pi ended before the task settled. Look at the pane, then decide.";
     if (settlement->aborted)
-        return "A person stopped this run. Ask before you start it again.";
+        return "The run was stopped, by a person or with its Pi. Look or ask before you start it "
+               "again.";
     return "Read its recent output, retry at most once with one corrective prompt, then tell the "
            "user.";
 }

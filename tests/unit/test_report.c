@@ -69,7 +69,7 @@ static void failures_say_why_and_what_to_do(void **state)
         {.evidence = "pi-ext", .entry_id = "e", .stop_reason = "stop", .aborted = true},
         {.evidence = "herdr", .exited = true},
     };
-    static const char *const words[] = {"<error>400: no</error>", "A person stopped",
+    static const char *const words[] = {"<error>400: no</error>", "The run was stopped",
                                         "<error>exited</error>"};
     for (size_t i = 0; i < 3; i++) {
         struct shp_report_record report;
