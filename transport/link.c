@@ -13,6 +13,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define ROUNDS_MAX 8
+
 static void turn(struct shp_link *link);
 
 uint64_t shp_link_now_ms(const struct shp_link *link)
@@ -185,17 +187,22 @@ static void dispatch(struct shp_link *link, const struct shp_event *event)
     }
 }
 
-static void dispatch_all(struct shp_link *link)
+/* True: there was one. */
+static bool dispatch_all(struct shp_link *link)
 {
     struct shp_event event;
+    bool any = false;
 
     if (link->session == NULL)
-        return;
+        return false;
     link->turn_due = false;
     link->dispatching = true;
-    while (shp_session_next_event(link->session, &event))
+    while (shp_session_next_event(link->session, &event)) {
         dispatch(link, &event);
+        any = true;
+    }
     link->dispatching = false;
+    return any;
 }
 
 /* ---- output ------------------------------------------------------------------------------- */
@@ -318,6 +325,7 @@ static size_t feed_prelude(struct shp_link *link, const uint8_t *data, size_t le
 
 static void feed_session(struct shp_link *link, const uint8_t *data, size_t len)
 {
+    dispatch_all(link); /* a session takes bytes only when no event waits */
     while (len > 0 && link->state == SHP_LINK_SESSION) {
         size_t taken = 0;
         int err = shp_session_feed(link->session, data, len, &taken, uv_now(link->loop));
@@ -336,10 +344,16 @@ static void settle(struct shp_link *link)
 {
     const uint8_t *data;
 
+    /* Written output makes room, and room is an event; the bound keeps the loop fair to others. */
     dispatch_all(link);
-    if (link->session != NULL && link->state == SHP_LINK_SESSION)
-        shp_link_flush_outs(link);
-    write_output(link);
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        if (link->state == SHP_LINK_SESSION)
+            shp_link_flush_outs(link);
+        write_output(link);
+        if (!dispatch_all(link))
+            break;
+        link->turn_due = true;
+    }
     if (link->state == SHP_LINK_DRAINING && (shp_session_output(link->session, &data) == 0 ||
                                              uv_now(link->loop) >= link->step_deadline_ms))
         close_transport(link);

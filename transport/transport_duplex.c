@@ -68,7 +68,8 @@ static void break_output(struct shp_duplex *duplex, int error)
     duplex->broken = error;
     duplex->waiting_len = 0;
     if (duplex->transport->state == SHP_TRANSPORT_OPEN)
-        shp_duplex_wait(duplex, duplex->transport->reading ? SHP_TRANSPORT_DRAIN_MS : 0, report_broken);
+        shp_duplex_wait(duplex, duplex->transport->reading ? SHP_TRANSPORT_DRAIN_MS : 0,
+                        report_broken);
 }
 
 static void after_write(uv_write_t *request, int status)

@@ -11,7 +11,7 @@ static void finish(struct shp_duplex *duplex);
 static const struct shp_duplex_events events = {.on_end = on_end, .on_drained = finish};
 
 void shp_uv_stream_init(struct shp_uv_stream *stream, const struct shp_transport_ops *ops,
-                     uv_loop_t *loop)
+                        uv_loop_t *loop)
 {
     shp_transport_init(&stream->base, ops, loop);
     shp_duplex_init(&stream->duplex, &stream->base, &events);

@@ -22,7 +22,7 @@ struct shp_uv_stream {
 
 /* stream: zeroed memory from shp_malloc that is freed by shp_uv_stream_free. */
 void shp_uv_stream_init(struct shp_uv_stream *stream, const struct shp_transport_ops *ops,
-                     uv_loop_t *loop);
+                        uv_loop_t *loop);
 
 /* The pipes are open: on_open follows from the loop. */
 void shp_uv_stream_opened(struct shp_uv_stream *stream);
