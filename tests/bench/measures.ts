@@ -1,0 +1,271 @@
+/*
+ * The measurements. Each takes its baseline in the same rounds, alternating, so that a slow moment
+ * of the machine meets both; a value is the median over the rounds.
+ */
+
+import * as fs from "node:fs";
+import * as path from "node:path";
+import { randomBytes } from "node:crypto";
+import { childrenOf, cpuMs, peakRssMiB, pssMiB, resetPeak, rssMiB } from "./proc.ts";
+import { line, ms, type Line } from "./report.ts";
+import { helperFile, MACHINES, type Answer, type Driven, type Rig } from "./rig.ts";
+import { differenceOf, median, quantile, ratioOf } from "./stats.ts";
+import { sleep } from "../support/process.ts";
+
+export interface Effort {
+    rounds: number;
+    /** Calls per round of the latency lines. */
+    calls: number;
+    /** Rounds of 16 machines at once. */
+    crowdRounds: number;
+    /** Calls that CPU time is counted over. */
+    cpuCalls: number;
+    transcriptBytes: number;
+}
+
+const BIG_BYTES = 4 * 1024 * 1024;
+const BIG_COUNT = 4;
+const MIB = 1024 * 1024;
+
+function only(answer: Answer): number {
+    return answer.us[0] ?? NaN;
+}
+
+async function openClose(driven: Driven, machines: number): Promise<Answer> {
+    const answer = await driven.do("open", machines);
+    await driven.do("shut");
+    return answer;
+}
+
+/* ---- connecting --------------------------------------------------------------------------- */
+
+export async function connecting(rig: Rig, effort: Effort): Promise<Line[]> {
+    const login: number[] = [], warm: number[] = [], fresh: number[] = [], node: number[] = [];
+    await openClose(rig.link, 1);
+    for (let i = 0; i < effort.rounds; i++) {
+        await rig.quiet();
+        login.push(only(await rig.floor.do("run", 1, "ssh", "-T", rig.alias, "true")));
+        await rig.quiet();
+        const opened = await openClose(rig.link, 1);
+        if (opened.uploads !== 0) throw new Error("a warm connect sent the helper again");
+        warm.push(only(opened));
+        await rig.quiet();
+        rig.removeHelper();
+        const installed = await openClose(rig.link, 1);
+        if (installed.uploads !== 1) throw new Error("a first connect sent no helper");
+        fresh.push(only(installed));
+        if (i % 3 !== 0) continue;
+        await rig.quiet();
+        node.push(only(await openClose(rig.node, 1)));
+    }
+    const difference = differenceOf(fresh, warm) / 1000;
+    return [
+        line("connect.warm", "warm connect to ready (openssh)", `${ms(median(warm))}; ssh host true ${ms(median(login))}`,
+            ratioOf(warm, login), "×", { text: "≤ 1.1 × ssh host true", most: 1.1 }),
+        line("connect.first", "first connect with install", `${ms(median(fresh))}; warm ${ms(median(warm))}`,
+            difference, "ms", { text: "≤ warm + 40 ms", most: 40 }),
+        line("connect.node", "warm connect beside the Node bridge", `${ms(median(warm))}; Node ${ms(median(node))}`,
+            median(warm) / median(node), "× Node"),
+    ];
+}
+
+/** What one ssh costs besides the login: for the explanation of the line above. */
+export async function query(rig: Rig, effort: Effort): Promise<Line[]> {
+    const answer = await rig.floor.do("run", effort.rounds, "ssh", "-G", rig.alias);
+    return [line("connect.query", "of which ssh -G", ms(median(answer.us)), median(answer.us) / 1000, "ms")];
+}
+
+export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
+    const ours: number[] = [], node: number[] = [], logins: number[] = [];
+    let pss = NaN, sshPss = NaN;
+    for (let i = 0; i < effort.crowdRounds; i++) {
+        await rig.quiet();
+        ours.push(only(await rig.link.do("open", MACHINES)));
+        if (i === 0) {
+            pss = pssMiB(rig.link.pid);
+            sshPss = childrenOf(rig.link.pid, "ssh").reduce((sum, pid) => sum + pssMiB(pid), 0);
+        }
+        await rig.link.do("shut");
+        await rig.quiet();
+        node.push(only(await openClose(rig.node, MACHINES)));
+        await rig.quiet();
+        const started = performance.now();
+        await rig.floor.do("run", MACHINES, "ssh", "-T", rig.alias, "true");
+        logins.push((performance.now() - started) * 1000);
+    }
+    const measured = `${ms(median(ours))}; Node ${ms(median(node))}; 16 logins one by one ${ms(median(logins))}`;
+    return [
+        line("crowd.ready", "16 machines at once, all ready", measured, ratioOf(ours, node), "× Node",
+            { text: "≤ 1/8 of Node", most: 1 / 8 }),
+        line("crowd.logins", "the same beside 16 × ssh host true, one by one", measured, ratioOf(ours, logins), "×"),
+        line("controller.pss", "controller PSS, 16 machines", `without its ssh children, which have ${sshPss.toFixed(1)} MiB`,
+            pss, "MiB", { text: "≤ 24 MiB (64 × 50 agents)", most: 24 }),
+    ];
+}
+
+/* ---- calls -------------------------------------------------------------------------------- */
+
+interface Cpu {
+    near: number;
+    ssh: number;
+}
+
+function cpuOf(driven: Driven): Cpu {
+    const ssh = childrenOf(driven.pid, "ssh").reduce((sum, pid) => sum + cpuMs(pid), 0);
+    return { near: cpuMs(driven.pid), ssh };
+}
+
+async function cpuDuring(driven: Driven, calls: number): Promise<Cpu> {
+    const before = cpuOf(driven);
+    await driven.do("calls", calls);
+    const after = cpuOf(driven);
+    const per10k = 10_000 / calls;
+    return { near: (after.near - before.near) * per10k, ssh: (after.ssh - before.ssh) * per10k };
+}
+
+export async function calls(rig: Rig, effort: Effort, helper: number): Promise<Line[]> {
+    const our: Record<"p50" | "p99", number[]> = { p50: [], p99: [] };
+    const floor: Record<"p50" | "p99", number[]> = { p50: [], p99: [] };
+    const node: number[] = [];
+    const note = (to: Record<"p50" | "p99", number[]>, answer: Answer): void => {
+        to.p50.push(median(answer.us));
+        to.p99.push(quantile(answer.us, 0.99));
+    };
+    await rig.floor.do("open", "ssh", "-T", rig.alias, "cat");
+    for (const driven of [rig.link, rig.node]) await driven.do("calls", 200);
+    await rig.floor.do("floor", 200, rig.socket);
+    for (let i = 0; i < effort.rounds; i++) {
+        note(floor, await rig.floor.do("floor", effort.calls, rig.socket));
+        note(our, await rig.link.do("calls", effort.calls));
+        node.push(median((await rig.node.do("calls", Math.ceil(effort.calls / 4))).us));
+    }
+    await rig.floor.do("shut");
+
+    const rounds = 4;
+    const ours: Cpu[] = [], theirs: Cpu[] = [], helperCpu: number[] = [];
+    for (let i = 0; i < rounds; i++) {
+        const before = cpuMs(helper);
+        ours.push(await cpuDuring(rig.link, effort.cpuCalls / rounds));
+        helperCpu.push((cpuMs(helper) - before) / (effort.cpuCalls / rounds) * 10_000);
+        theirs.push(await cpuDuring(rig.node, effort.cpuCalls / rounds));
+    }
+    const sum = (of: Cpu): number => of.near + of.ssh;
+    const near = median(ours.map((c) => c.near)), ssh = median(ours.map((c) => c.ssh));
+    return [
+        line("call.median", "Herdr call, 200 B, median", `${ms(median(our.p50))}; floor ${ms(median(floor.p50))}; Node ${ms(median(node))}`,
+            ratioOf(our.p50, floor.p50), "×", { text: "≤ 1.5 × (ssh cat echo + fresh socket call)", most: 1.5 }),
+        line("call.p99", "Herdr call, 200 B, p99", `${ms(median(our.p99))}; floor's own ${(ratioOf(floor.p99, floor.p50)).toFixed(1)} × its median`,
+            ratioOf(our.p99, our.p50), "×", { text: "≤ 3 × median", most: 3 }),
+        line("cpu.controller", "controller CPU, 10,000 calls", `${near.toFixed(0)} + ssh ${ssh.toFixed(0)} ms; Node ${median(theirs.map(sum)).toFixed(0)} ms with its ssh`,
+            ratioOf(ours.map(sum), theirs.map(sum)), "× Node", { text: "≤ 0.35 × Node", most: 0.35 }),
+        line("cpu.helper", "helper CPU, 10,000 calls", `${median(helperCpu).toFixed(0)} ms`, median(helperCpu), "ms"),
+    ];
+}
+
+export async function bulk(rig: Rig, effort: Effort): Promise<Line[]> {
+    const speed = (answer: Answer): number => BIG_BYTES / MIB * 1.048576 / (median(answer.us) / 1e6);
+    const relayed: number[] = [], parsed: number[] = [], floor: number[] = [], node: number[] = [];
+    const pings: number[] = [], quiet: number[] = [];
+    await rig.floor.do("open", "ssh", "-T", rig.alias, `'${rig.floorProgram}' source`);
+    for (let i = 0; i < effort.rounds; i++) {
+        floor.push(speed(await rig.floor.do("pull", BIG_COUNT, BIG_BYTES)));
+        relayed.push(speed(await rig.link.do("relay", BIG_COUNT, BIG_BYTES)));
+        parsed.push(speed(await rig.link.do("parsed", 2, BIG_BYTES)));
+        const busy = await rig.link.do("busy", BIG_COUNT, BIG_BYTES);
+        pings.push(...(busy.pings ?? []));
+        quiet.push(speed(busy));
+        if (i % 4 === 0) node.push(speed(await rig.node.do("relay", 1, BIG_BYTES)));
+    }
+    await rig.floor.do("shut");
+    return [
+        line("bulk.speed", "4 MiB reply relayed", `${median(relayed).toFixed(0)} MB/s; plain ssh ${median(floor).toFixed(0)}; Node ${median(node).toFixed(1)}; read as JSON ${median(parsed).toFixed(0)}`,
+            median(relayed), "MB/s", { text: "≥ 80 MB/s", least: 80 }),
+        line("bulk.ratio", "the same beside plain ssh", "", ratioOf(relayed, floor), "×"),
+        line("bulk.ping", "ping during it", `median ${ms(median(pings))}, p99 ${ms(quantile(pings, 0.99))}, max ${ms(Math.max(...pings))} of ${pings.length}`,
+            quantile(pings, 0.99) / 1000, "ms p99", { text: "≤ 20 ms", most: 20 }),
+    ];
+}
+
+/* ---- the helper --------------------------------------------------------------------------- */
+
+export async function helperStart(rig: Rig, effort: Effort): Promise<Line[]> {
+    const marker = "0123456789abcdef".repeat(2);
+    const ready: number[] = [], nothing: number[] = [];
+    for (let i = 0; i < effort.rounds * 3; i++) {
+        ready.push(only(await rig.floor.do("ready", 1, "READY", helperFile, "serve", marker)));
+        nothing.push(only(await rig.floor.do("run", 1, "/bin/true")));
+    }
+    const kib = fs.statSync(helperFile).size / 1024;
+    return [
+        line("helper.size", "helper size", `aim 256 KiB: ${kib <= 256 ? "reached" : "not reached"}`, kib, "KiB", { text: "≤ 320 KiB", most: 320 }),
+        line("helper.start", "helper start, exec to ready line", `/bin/true, start to end ${ms(median(nothing))}`,
+            median(ready) / 1000, "ms", { text: "≤ 5 ms", most: 5 }),
+    ];
+}
+
+/** Highest PSS while the command runs. */
+async function pssDuring(pid: number, command: Promise<unknown>): Promise<number> {
+    let most = 0, running = true;
+    const end = command.finally(() => {
+        running = false;
+    });
+    while (running) {
+        most = Math.max(most, pssMiB(pid));
+        await sleep(20);
+    }
+    await end;
+    return most;
+}
+
+export async function helperMemory(rig: Rig, helper: number, idle: number): Promise<Line[]> {
+    const during = [
+        await pssDuring(helper, rig.link.do("calls", 2000)),
+        await pssDuring(helper, rig.link.do("relay", 20, BIG_BYTES)),
+    ];
+    const after = pssMiB(helper);
+    return [
+        line("helper.idle", "helper PSS, idle", "after the handshake", idle, "MiB", { text: "≤ 1 MiB", most: 1 }),
+        line("helper.load", "helper PSS, under load", `calls ${during[0]?.toFixed(2)}, 4 MiB replies ${during[1]?.toFixed(2)}, afterwards ${after.toFixed(2)} MiB`,
+            Math.max(...during, after), "MiB", { text: "≤ 4 MiB", most: 4 }),
+    ];
+}
+
+/** A session file as Pi writes it: turns of prompt, tool call, large tool result, reply. */
+export function writeTranscript(file: string, bytes: number): void {
+    const fd = fs.openSync(file, "w", 0o600);
+    const timestamp = "2026-01-01T00:00:00.000Z";
+    let written = 0, number = 0, parent: string | null = null;
+    const put = (entry: object): void => {
+        const id = (++number).toString(16).padStart(8, "0");
+        written += fs.writeSync(fd, `${JSON.stringify({ ...entry, id, parentId: parent, timestamp })}\n`);
+        parent = id;
+    };
+    const message = (of: object): void => put({ type: "message", message: of });
+    written += fs.writeSync(fd, `${JSON.stringify({ type: "session", version: 3, id: "s", timestamp, cwd: "/" })}\n`);
+    const output = randomBytes(48 * 1024).toString("base64");
+    while (written < bytes) {
+        message({ role: "user", content: [{ type: "text", text: "Go on with the next file." }] });
+        message({ role: "assistant", content: [{ type: "toolCall", id: "c", name: "read", arguments: { path: "x" } }], stopReason: "toolUse" });
+        message({ role: "toolResult", toolCallId: "c", toolName: "read", content: [{ type: "text", text: output }], isError: false });
+        message({ role: "assistant", content: [{ type: "text", text: "The file is fine. ".repeat(40) }], stopReason: "stop" });
+    }
+    fs.closeSync(fd);
+}
+
+export async function transcript(rig: Rig, effort: Effort, helper: number): Promise<Line[]> {
+    const file = path.join(rig.home, "transcript.jsonl");
+    writeTranscript(file, effort.transcriptBytes);
+    try {
+        await rig.link.do("latest", 1, file);
+        resetPeak(helper);
+        const before = rssMiB(helper);
+        const answer = await rig.link.do("latest", effort.rounds, file);
+        const size = `${Math.round(effort.transcriptBytes / MIB)} MiB`;
+        return [
+            line("latest.time", "latest reply of a large transcript", `${size} file, warm`, median(answer.us) / 1000, "ms", { text: "≤ 10 ms (1 GiB)", most: 10 }),
+            line("latest.memory", "its extra memory in the helper", `${size} file`, Math.max(0, peakRssMiB(helper) - before), "MiB", { text: "≤ 2 MiB", most: 2 }),
+        ];
+    } finally {
+        fs.rmSync(file);
+    }
+}
