@@ -184,15 +184,18 @@ void fleet_close(struct fleet *fleet, void (*on_closed)(struct fleet *, void *),
     shp_error_set(&error, SHP_CODE_SHUTTING_DOWN, NULL, "read machine catalog",
                   "the controller ends");
     call_waiters(fleet, &error);
-    size_t len = fleet->len;
+    /* Out of reach for fleet_find, but in memory: answers under way name their machines. */
+    fleet->ended_len = fleet->len;
     fleet->len = 0;
-    for (size_t i = 0; i < len; i++)
+    for (size_t i = 0; i < fleet->ended_len; i++)
         machine_end(fleet->items[i]);
     fleet_unref(fleet);
 }
 
 void fleet_free(struct fleet *fleet)
 {
+    for (size_t i = 0; i < fleet->ended_len; i++)
+        machine_free(fleet->items[i]);
     free(fleet->items);
     free(fleet->waiters);
     free(fleet);

@@ -29,7 +29,8 @@ struct fleet {
     struct catalog_reader *reader;
     struct fleet_waiter *waiters;
     size_t waiters_len;
-    size_t alive; /* machines not freed yet, calls under way */
+    size_t ended_len; /* items after fleet_close, for fleet_free */
+    size_t alive;     /* machines that have not ended, calls under way */
     void (*on_closed)(struct fleet *fleet, void *user);
     void *on_closed_user;
 };

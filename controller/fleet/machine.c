@@ -134,9 +134,23 @@ static void on_soon(uv_timer_t *timer)
 static void request_fail_soon(struct machine_request *request, const struct shp_error *error)
 {
     struct machine *machine = request->machine;
+    if (uv_is_closing((uv_handle_t *)&machine->soon)) {
+        request_end(request, error); /* the fleet ends: there is no later turn */
+        return;
+    }
     request->error = *error;
     list_append(&machine->failed, request);
     uv_timer_start(&machine->soon, on_soon, 0, 0);
+}
+
+static bool request_wait(struct machine_request *request)
+{
+    struct machine *machine = request->machine;
+    if (machine->state == MACHINE_CLOSED || machine->waiting_len >= MACHINE_WAITING_MAX)
+        return false;
+    list_append(&machine->waiting, request);
+    machine->waiting_len++;
+    return true;
 }
 
 static void request_send(struct machine_request *request)
@@ -147,6 +161,11 @@ static void request_send(struct machine_request *request)
                               request->bulk_len, on_answer, request, NULL);
     if (rc == SHP_OK)
         return;
+    if (rc == SHP_ERR_AGAIN) { /* the link's output is full: on_writable sends it */
+        list_append(&machine->waiting, request);
+        machine->waiting_len++;
+        return;
+    }
     struct shp_error error = {0};
     if (rc == SHP_ERR_LIMIT)
         shp_error_set(&error, SHP_CODE_TOO_MANY_STREAMS, machine->id, "send request",
@@ -189,13 +208,18 @@ void machine_request(struct machine *machine, uint16_t message, const uint8_t *i
     request->bulk_len = bulk_len;
     request->cb = cb;
     request->user = user;
-    if (machine->state == MACHINE_CONNECTED) {
+    if (machine->state == MACHINE_CONNECTED && !machine->waiting) {
         request_send(request);
         return;
     }
-    if (machine->state == MACHINE_CLOSED || machine->waiting_len >= MACHINE_WAITING_MAX) {
+    if (machine->state == MACHINE_CLOSED || !machine->enabled ||
+        machine->waiting_len >= MACHINE_WAITING_MAX) {
         struct shp_error error = {0};
-        machine_unavailable(machine, &error);
+        if (machine->state != MACHINE_CLOSED && machine->enabled)
+            shp_error_set(&error, SHP_CODE_TOO_MANY_STREAMS, machine->id, "wait for a link",
+                          "%d calls wait for this machine already", MACHINE_WAITING_MAX);
+        else
+            machine_unavailable(machine, &error);
         request_fail_soon(request, &error);
         return;
     }
@@ -229,9 +253,12 @@ static void schedule_retry(struct machine *machine)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct machine *machine = handle->data;
-    if (--machine->handles_open > 0)
-        return;
-    struct fleet *fleet = machine->fleet;
+    if (--machine->handles_open == 0)
+        fleet_unref(machine->fleet);
+}
+
+void machine_free(struct machine *machine)
+{
     free(machine->label);
     free(machine->target);
     free(machine->session);
@@ -240,7 +267,6 @@ static void on_handle_closed(uv_handle_t *handle)
     free(machine->hostname);
     free(machine->system);
     free(machine);
-    fleet_unref(fleet);
 }
 
 static void end_if_done(struct machine *machine)
@@ -318,6 +344,14 @@ static void on_bulk(struct shp_link *link, uint32_t stream, const uint8_t *data,
     shp_link_consume(link, stream, len);
 }
 
+static void on_writable(struct shp_link *link, void *user)
+{
+    (void)link;
+    struct machine *machine = user;
+    if (machine->state == MACHINE_CONNECTED)
+        waiting_flush(machine, NULL);
+}
+
 static void on_closed(struct shp_link *link, const struct shp_error *error,
                       const struct shp_transport_end *end, void *user)
 {
@@ -329,6 +363,7 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
         uv_now(machine->fleet->loop) - machine->connected_at_ms >= MACHINE_STABLE_MS)
         machine->backoff_ms = 0;
     if (machine->state == MACHINE_CLOSED) {
+        machine->link_error = (struct shp_error){0};
         end_if_done(machine);
         return;
     }
@@ -340,6 +375,11 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
                       end ? end->diagnostic : "");
     shp_error_add_machine(&machine->reason, machine->id);
     set_state(machine, MACHINE_WAITING);
+    /* What was asked for since an established link broke has had no attempt of its own yet. */
+    if (was_connected && machine->waiting) {
+        machine_connect(machine);
+        return;
+    }
     struct shp_error unavailable = {0};
     machine_unavailable(machine, &unavailable);
     waiting_flush(machine, &unavailable);
@@ -348,7 +388,8 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
 
 void machine_connect(struct machine *machine)
 {
-    if (machine->state == MACHINE_CLOSED || machine->link || machine->fleet->closing)
+    if (machine->state == MACHINE_CLOSED || machine->link || machine->fleet->closing ||
+        !machine->enabled)
         return;
     uv_timer_stop(&machine->retry);
     static const struct shp_link_callbacks callbacks = {
@@ -356,6 +397,7 @@ void machine_connect(struct machine *machine)
         .on_request = on_request,
         .on_notification = on_notification,
         .on_bulk = on_bulk,
+        .on_writable = on_writable,
         .on_closed = on_closed,
     };
     struct shp_error error = {0};
@@ -374,10 +416,12 @@ void machine_connect(struct machine *machine)
 
 void machine_want(struct machine *machine, bool wanted)
 {
-    machine->wanted = wanted;
-    if (wanted && machine->state == MACHINE_IDLE)
+    machine->wanted = wanted && machine->enabled;
+    if (!machine->wanted)
+        uv_timer_stop(&machine->retry);
+    else if (machine->state == MACHINE_IDLE)
         machine_connect(machine);
-    else if (wanted && machine->state == MACHINE_WAITING &&
+    else if ( machine->state == MACHINE_WAITING &&
              !uv_is_active((uv_handle_t *)&machine->retry))
         schedule_retry(machine);
 }
@@ -428,7 +472,7 @@ void machine_update(struct machine *machine, const struct catalog_entry *entry)
     bool was_enabled = machine->enabled;
     machine->enabled = entry->enabled;
     if (was_enabled && !entry->enabled)
-        machine->wanted = false;
+        machine_want(machine, false);
     if (machine->link && (moved || !entry->enabled))
         drop_link(machine, moved ? "the catalog changed its target" : "disabled in the catalog");
 }

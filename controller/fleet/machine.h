@@ -83,7 +83,7 @@ struct machine {
     struct shp_error link_error; /* set before we close a link for a reason of ours */
     uv_timer_t retry;
     uv_timer_t soon;                 /* delivers what failed inside a call, from the loop */
-    struct machine_request *waiting; /* for a connect */
+    struct machine_request *waiting; /* for a connect, or for room in the link's output */
     size_t waiting_len;
     struct machine_request *failed;
     int handles_open;
@@ -98,8 +98,9 @@ struct machine *machine_new(struct fleet *fleet, const struct catalog_entry *ent
 void machine_close(struct machine *machine);
 /* Adopt a changed entry: new label in place; new target or session: reconnect. */
 void machine_update(struct machine *machine, const struct catalog_entry *entry);
-/* Close, fail what is under way, free; ends with fleet_unref. */
+/* Close, fail what is under way; ends with fleet_unref. The memory stays until machine_free. */
 void machine_end(struct machine *machine);
+void machine_free(struct machine *machine);
 
 const char *machine_state_name(enum machine_state state);
 
