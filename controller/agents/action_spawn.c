@@ -78,41 +78,88 @@ bool spawn_acting(struct spawn *spawn, const char *step)
     return false;
 }
 
+/* What was made is gone, or it is named in the error. */
+static void rolled_back(struct spawn *spawn, const char *left, const struct shp_error *why)
+{
+    struct shp_error error = spawn->failure;
+    if (why) {
+        char cause[SHP_ERROR_CAUSE_MAX];
+        snprintf(cause, sizeof(cause), "%s", error.cause);
+        shp_error_set(&error, error.code, error.machine, error.step,
+                      "%.700s; what was made (%s) could not be closed: %.200s", cause,
+                      left ? left : "?", why->cause);
+        error.outcome = spawn->failure.outcome;
+    } else {
+        error.outcome = SHP_OUTCOME_REJECTED;
+    }
+    spawn_end_with(spawn, &error);
+}
+
 static void on_rolled_back(struct machine *machine, const struct herdr_answer *answer, void *user)
 {
     (void)machine;
     struct spawn *spawn = user;
     spawn->calls--;
-    struct shp_error error = spawn->failure;
-    if (answer->error) {
-        char cause[SHP_ERROR_CAUSE_MAX];
-        snprintf(cause, sizeof(cause), "%s", error.cause);
-        shp_error_set(&error, error.code, error.machine, error.step,
-                      "%.700s; what was made (%s) could not be closed: %.200s", cause,
-                      spawn_made(spawn, SPAWN_TAB) ? spawn_made(spawn, SPAWN_TAB) : "?",
-                      answer->error->cause);
-        error.outcome = spawn->failure.outcome;
-    }
-    spawn_end_with(spawn, &error);
+    bool gone = strcmp(answer->herdr_code, "tab_not_found") == 0 ||
+                strcmp(answer->herdr_code, "workspace_not_found") == 0;
+    rolled_back(spawn, spawn_made(spawn, SPAWN_TAB), gone ? NULL : answer->error);
 }
 
-void spawn_fail(struct spawn *spawn, const struct shp_error *error)
+static void close_created(struct spawn *spawn)
 {
-    const char *created = spawn_made(spawn, SPAWN_CREATED);
-    spawn->failure = *error;
-    uv_timer_stop(&spawn->timer);
-    /* While the controller ends, the store keeps the call open and the resume looks after it. */
-    if (!created || spawn->op->app->closing) {
-        spawn_end_with(spawn, error);
-        return;
-    }
-    bool tab = strcmp(created, "tab") == 0;
+    bool tab = strcmp(spawn_made(spawn, SPAWN_CREATED), "tab") == 0;
     cJSON *params = cJSON_CreateObject();
     json_add(params, tab ? "tab_id" : "workspace_id",
              spawn_made(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE));
     spawn->calls++;
     herdr_call(spawn->machine, tab ? "tab.close" : "workspace.close", params,
                SHP_LIMIT_HERDR_CALL_TIMEOUT_MS, on_rolled_back, spawn);
+}
+
+static void on_lost_looked(struct machine *machine, const struct herdr_answer *answer, void *user)
+{
+    (void)machine;
+    struct spawn *spawn = user;
+    spawn->calls--;
+    const char *token = spawn_made(spawn, SPAWN_TOKEN);
+    if (answer->error) {
+        rolled_back(spawn, token, answer->error);
+        return;
+    }
+    const cJSON *made = spawn_find_token(spawn, answer->result);
+    if (!made) {
+        rolled_back(spawn, NULL, NULL);
+        return;
+    }
+    bool tab = spawn->placement == SHP_PLACEMENT_TAB;
+    spawn_note(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE,
+               json_string(made, tab ? "tab_id" : "workspace_id"));
+    spawn_note(spawn, SPAWN_CREATED, tab ? "tab" : "workspace");
+    close_created(spawn);
+}
+
+/* Asked to create, and no answer: what carries the token tells whether Herdr acted. */
+static bool creation_lost(const struct spawn *spawn)
+{
+    const char *step = spawn_made(spawn, SPAWN_STEP);
+    return step && strcmp(step, "create") == 0 && spawn->failure.outcome == SHP_OUTCOME_UNKNOWN;
+}
+
+void spawn_fail(struct spawn *spawn, const struct shp_error *error)
+{
+    spawn->failure = *error;
+    uv_timer_stop(&spawn->timer);
+    /* While the controller ends, the store keeps the call open and the resume looks after it. */
+    if (spawn->op->app->closing) {
+        spawn_end_with(spawn, error);
+    } else if (spawn_made(spawn, SPAWN_CREATED)) {
+        close_created(spawn);
+    } else if (creation_lost(spawn)) {
+        spawn->calls++;
+        herdr_roster(spawn->machine, on_lost_looked, spawn);
+    } else {
+        spawn_end_with(spawn, error);
+    }
 }
 
 void spawn_failf(struct spawn *spawn, int code, const char *step, const char *format, ...)

@@ -75,6 +75,9 @@ void spawn_failf(struct spawn *spawn, int code, const char *step, const char *fo
 void spawn_finish(struct spawn *spawn, cJSON *value, const char *bulk_field, const char *bulk);
 void spawn_end_with(struct spawn *spawn, const struct shp_error *error);
 
+/* The tab or workspace of a roster that is labelled with our token, or NULL. */
+const cJSON *spawn_find_token(const struct spawn *spawn, const cJSON *roster);
+
 void spawn_launch(struct spawn *spawn);
 void spawn_give_task(struct spawn *spawn);
 

@@ -327,21 +327,33 @@ static void on_orphan_closed(struct machine *machine, const struct herdr_answer 
     struct spawn *spawn = user;
     bool gone = strcmp(answer->herdr_code, "tab_not_found") == 0 ||
                 strcmp(answer->herdr_code, "workspace_not_found") == 0;
+    if (!spawn_continues(spawn, gone ? NULL : answer->error))
+        return;
     spawn_note(spawn, SPAWN_CREATED, NULL);
+    spawn_note(spawn, SPAWN_WORKSPACE, NULL);
     spawn_note(spawn, SPAWN_PANE, NULL);
     spawn_note(spawn, SPAWN_TAB, NULL);
     spawn_note(spawn, SPAWN_TERMINAL, NULL);
-    if (spawn_continues(spawn, gone ? NULL : answer->error))
-        create(spawn);
+    create(spawn);
 }
 
+/* Noted first, so that a failure from here on names it. */
 static void close_orphan(struct spawn *spawn, bool tab, const char *id)
 {
     cJSON *params = cJSON_CreateObject();
     json_add(params, tab ? "tab_id" : "workspace_id", id);
+    spawn_note(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE, id);
+    spawn_note(spawn, SPAWN_CREATED, tab ? "tab" : "workspace");
     spawn->calls++;
     herdr_call(spawn->machine, tab ? "tab.close" : "workspace.close", params,
                SHP_LIMIT_HERDR_CALL_TIMEOUT_MS, on_orphan_closed, spawn);
+}
+
+const cJSON *spawn_find_token(const struct spawn *spawn, const cJSON *roster)
+{
+    bool tab = spawn->placement == SHP_PLACEMENT_TAB;
+    return json_find(cJSON_GetObjectItemCaseSensitive(roster, tab ? "tabs" : "workspaces"), "label",
+                     spawn_made(spawn, SPAWN_TOKEN));
 }
 
 /*
@@ -377,11 +389,8 @@ static void reconcile(struct spawn *spawn)
         close_orphan(spawn, tab, spawn_made(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE));
         return;
     }
-    const char *token = spawn_made(spawn, SPAWN_TOKEN);
     bool tab = spawn->placement == SHP_PLACEMENT_TAB;
-    const cJSON *orphan =
-        json_find(cJSON_GetObjectItemCaseSensitive(spawn->roster, tab ? "tabs" : "workspaces"),
-                  "label", token);
+    const cJSON *orphan = spawn_find_token(spawn, spawn->roster);
     if (orphan)
         close_orphan(spawn, tab, json_string(orphan, tab ? "tab_id" : "workspace_id"));
     else

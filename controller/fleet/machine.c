@@ -143,14 +143,10 @@ static void request_fail_soon(struct machine_request *request, const struct shp_
     uv_timer_start(&machine->soon, on_soon, 0, 0);
 }
 
-static bool request_wait(struct machine_request *request)
+static void request_wait(struct machine_request *request)
 {
-    struct machine *machine = request->machine;
-    if (machine->state == MACHINE_CLOSED || machine->waiting_len >= MACHINE_WAITING_MAX)
-        return false;
-    list_append(&machine->waiting, request);
-    machine->waiting_len++;
-    return true;
+    list_append(&request->machine->waiting, request);
+    request->machine->waiting_len++;
 }
 
 static void request_send(struct machine_request *request)
@@ -161,9 +157,10 @@ static void request_send(struct machine_request *request)
                               request->bulk_len, on_answer, request, NULL);
     if (rc == SHP_OK)
         return;
-    if (rc == SHP_ERR_AGAIN) { /* the link's output is full: on_writable sends it */
-        list_append(&machine->waiting, request);
-        machine->waiting_len++;
+    /* The link's output is full: on_writable sends it. Or the link is ending, and its end has not
+     * been told yet: the next one carries it. */
+    if (rc == SHP_ERR_AGAIN || (rc == SHP_ERR_STATE && machine->enabled)) {
+        request_wait(request);
         return;
     }
     struct shp_error error = {0};
@@ -223,8 +220,7 @@ void machine_request(struct machine *machine, uint16_t message, const uint8_t *i
         request_fail_soon(request, &error);
         return;
     }
-    list_append(&machine->waiting, request);
-    machine->waiting_len++;
+    request_wait(request);
     machine_connect(machine);
 }
 
@@ -376,7 +372,7 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
     shp_error_add_machine(&machine->reason, machine->id);
     set_state(machine, MACHINE_WAITING);
     /* What was asked for since an established link broke has had no attempt of its own yet. */
-    if (was_connected && machine->waiting) {
+    if (was_connected && machine->waiting && machine->enabled) {
         machine_connect(machine);
         return;
     }
