@@ -401,7 +401,9 @@ function withBulk(value: JsonObject, field: string, bulk: string): JsonObject {
   return whole as JsonObject;
 }
 
+/** The controller ended. A machine whose link broke is an answer of a controller that lives. */
 function isLinkEnd(error: ShepherdrError): boolean {
+  if (error.answered) return error.code === "shutting_down" && error.machine === undefined;
   return error.code === "link_lost" || error.code === "silence" || error.code === "shutting_down";
 }
 

@@ -14,6 +14,7 @@ export type ErrorFields = {
   next?: string | undefined;
   message?: string | undefined;
   outcome?: Outcome | undefined;
+  answered?: boolean | undefined;
 };
 
 /** Text cut to `max` bytes of UTF-8, at a character. */
@@ -32,6 +33,8 @@ export class ShepherdrError extends Error {
   readonly reason: string | undefined;
   readonly next: string;
   readonly outcome: Outcome;
+  /** The other side said it: its own words about a link are not about the link that brought them. */
+  readonly answered: boolean;
 
   constructor(code: ErrorName, fields: ErrorFields = {}) {
     super(fields.message ?? ERRORS[code].doc);
@@ -42,6 +45,7 @@ export class ShepherdrError extends Error {
     this.reason = fields.cause === undefined ? undefined : cutUtf8(fields.cause, LIMITS.errorTextBytesMax);
     this.next = fields.next ?? ERRORS[code].next;
     this.outcome = fields.outcome ?? "rejected";
+    this.answered = fields.answered === true;
   }
 
   get number(): number {
@@ -72,6 +76,7 @@ export class ShepherdrError extends Error {
       cause: text("cause"),
       next: text("next"),
       outcome: json["outcome"] === "unknown" ? "unknown" : "rejected",
+      answered: true,
     });
   }
 

@@ -96,6 +96,15 @@ describe("controller", () => {
     assert.equal(error.describe(), "agent_not_found: No agent has this target (box, route): no pane p9. Next: Use the exact target that list or spawn returned.");
   });
 
+  it("does not take a machine's broken link for its own", async () => {
+    const { controller, log } = setup();
+    const error = await failure(call(controller, { action: "send", target: "cut" }, "hi"));
+    assert.equal(error.code, "link_lost");
+    assert.equal(error.machine, "box");
+    assert.equal(error.outcome, "unknown");
+    assert.equal(log().filter((line) => line.startsWith("call ")).length, 1);
+  });
+
   it("repeats a held call with the same operation after a crash", async () => {
     const { controller, log, dir } = setup({ SHP_FAKE_CRASH: join(root, "crash-once") });
     writeFileSync(join(root, "crash-once"), "");

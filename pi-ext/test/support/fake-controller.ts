@@ -82,6 +82,10 @@ const connection: Connection = new Connection({
         request.fail(new ShepherdrError("agent_not_found", { machine: "box", step: "route", cause: "no pane p9" }));
         return;
       }
+      if (call["action"] === "send" && call["target"] === "cut") {
+        request.fail(new ShepherdrError("link_lost", { machine: "box", step: "receive", outcome: "unknown" }));
+        return;
+      }
       connection.peer.notify(MESSAGE.agentsProgress, { operation, value: { machine: "local", status: "working" } });
       void pause(Number(env["SHP_FAKE_DELAY_MS"] ?? "0")).then(() => {
         log(request.canceled ? `canceled ${operation}` : `answer ${operation}`);
