@@ -367,8 +367,9 @@ static int take_cancel(struct shp_session *session, const struct shp_frame *fram
     if (!stream)
         return SHP_OK;
     if (stream->ours && !stream->notification) {
+        int code = shp_get_u16(frame->payload);
         set_slot(session, SHP_EVENT_FAILED, stream, true);
-        shp_error_set(&session->slot.error, shp_get_u16(frame->payload), NULL, "peer",
+        shp_error_set(&session->slot.error, code != 0 ? code : SHP_CODE_CANCELED, NULL, "peer",
                       "the answer was broken off");
         session->slot.error.outcome = SHP_OUTCOME_UNKNOWN;
         session->slot_ends_ours = true;

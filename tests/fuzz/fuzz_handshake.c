@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum shp_suite suite = data[0] & 1 ? SHP_SUITE_PLAIN : SHP_SUITE_NOISE;
     enum shp_role role = data[0] & 2 ? SHP_ROLE_INITIATOR : SHP_ROLE_RESPONDER;
     size_t piece = (size_t)data[1] + 1;
-    if (data[0] & 4)
+    if (data[0] & 4 && size > 2) /* an empty hello means one that is set later */
         genuine_peer(role, suite, data + 2, size - 2, piece);
     else
         foreign_stream(role, suite, data + 2, size - 2, piece);

@@ -1,6 +1,7 @@
 /*
- * An allocator that counts and fails, for base/alloc.h and for cJSON. The scenario is run once without failure to
- * learn how many allocations it makes, then once for each of them with that one failing.
+ * An allocator that counts and fails, for base/alloc.h and for cJSON. The scenario is run once
+ * without failure to learn how many allocations it makes, then once for each of them with that one
+ * failing.
  */
 #ifndef SHP_TESTS_SUPPORT_FAIL_ALLOC_H
 #define SHP_TESTS_SUPPORT_FAIL_ALLOC_H

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framing/frame.h"
+
 static const char hello[] = "{\"versions\":[1,1],\"role\":\"test\"}";
 
 struct shp_session_config pair_config(enum shp_role role, enum shp_suite suite)
@@ -140,4 +142,22 @@ uint32_t pair_ask(struct pair *pair, struct pair_end *end, uint16_t message, con
     int err = shp_session_send_request(end->session, message, id, 60000, json, strlen(json), fin,
                                        user, pair->now_ms, &stream);
     return err ? 0 : stream;
+}
+
+int pair_inject(struct pair *pair, struct pair_end *end, uint8_t type, uint8_t flags,
+                uint32_t stream, const void *payload, size_t len)
+{
+    uint8_t frame[SHP_FRAME_LENGTH_BYTES + SHP_FRAME_HEADER_BYTES + 2048];
+    size_t taken;
+    if (len > 2048)
+        abort();
+    shp_frame_put_length(frame, (uint32_t)(SHP_FRAME_HEADER_BYTES + len));
+    shp_frame_put_header(frame + SHP_FRAME_LENGTH_BYTES, type, false, stream);
+    frame[SHP_FRAME_LENGTH_BYTES + 1] = flags;
+    memcpy(frame + SHP_FRAME_LENGTH_BYTES + SHP_FRAME_HEADER_BYTES, payload, len);
+    int err =
+        shp_session_feed(end->session, frame, SHP_FRAME_LENGTH_BYTES + SHP_FRAME_HEADER_BYTES + len,
+                         &taken, pair->now_ms);
+    pair_take_events(end);
+    return err;
 }

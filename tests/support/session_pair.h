@@ -72,4 +72,11 @@ uint32_t pair_ask(struct pair *pair, struct pair_end *end, uint16_t message, con
 
 void pair_forget_events(struct pair_end *end);
 
+/*
+ * A frame made by hand (payload at most 2048 bytes) is fed to a session of suite plain; its events
+ * are taken. Returns what shp_session_feed returned.
+ */
+int pair_inject(struct pair *pair, struct pair_end *end, uint8_t type, uint8_t flags,
+                uint32_t stream, const void *payload, size_t len);
+
 #endif
