@@ -99,10 +99,26 @@ static void choose_error(struct shp_link *link)
         link->error = *theirs;
 }
 
+/* Before there were frames, the reason often stands on standard error only. */
+static void add_diagnostic(struct shp_link *link)
+{
+    struct shp_error *error = &link->error;
+
+    if (link->established || error->code == 0 || link->end.diagnostic[0] == '\0' ||
+        strstr(error->cause, link->end.diagnostic) != NULL || link->end.error.code == error->code)
+        return;
+    struct shp_error told = *error;
+
+    shp_error_set(error, told.code, told.machine, told.step, "%s (standard error: %s)", told.cause,
+                  link->end.diagnostic);
+    error->outcome = told.outcome;
+}
+
 /* Everything has ended: tell, then go. */
 static void finish(struct shp_link *link)
 {
     choose_error(link);
+    add_diagnostic(link);
     if (link->callbacks.on_closed != NULL)
         link->callbacks.on_closed(link, &link->error, &link->end, link->user);
     uv_close((uv_handle_t *)&link->timer, on_timer_closed);
