@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHP_BUF_KEEP_BYTES 16384
+/* Room of a full frame with the next one behind it: bulk passes a buffer that runs empty at every
+ * frame, and memory given back each time costs more than sealing the frame. */
+#define SHP_BUF_KEEP_BYTES 131072
 
 struct shp_buf {
     uint8_t *data;
