@@ -14,6 +14,8 @@ export interface Line {
     unit: string;
     goal: string;
     met: boolean | undefined;
+    /** False: an absolute time, which the machine's load moves; shown, and never a reason to fail. */
+    decides: boolean;
 }
 
 export interface Report {
@@ -29,6 +31,8 @@ export interface Goal {
     text: string;
     most?: number;
     least?: number;
+    /** The goal is an absolute time or speed. */
+    absolute?: boolean;
 }
 
 export function ms(us: number): string {
@@ -41,7 +45,8 @@ export function line(id: string, what: string, measured: string, value: number, 
     if (!Number.isFinite(value)) throw new Error(`${id}: the measurement gave no number`);
     if (goal?.most !== undefined) met = value <= goal.most;
     if (goal?.least !== undefined) met = value >= goal.least;
-    return { id, what, measured, value: Number(value.toPrecision(4)), unit, goal: goal?.text ?? "", met };
+    const decides = met !== undefined && goal?.absolute !== true;
+    return { id, what, measured, value: Number(value.toPrecision(4)), unit, goal: goal?.text ?? "", met, decides };
 }
 
 function shown(value: number, unit: string): string {
@@ -50,7 +55,9 @@ function shown(value: number, unit: string): string {
 }
 
 export function verdict(of: Line): string {
-    return of.met === undefined ? "" : of.met ? "met" : "not met";
+    if (of.met === undefined) return "";
+    const word = of.met ? "met" : "not met";
+    return of.decides ? word : `(${word})`;
 }
 
 export function describeMachine(): string {
