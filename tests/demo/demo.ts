@@ -120,7 +120,7 @@ async function play(world: World): Promise<void> {
     step("Pi on A was left with /quit");
     const gone = (): boolean => world.machines.every((m) => m.ours().length === 0);
     await until(gone, { what: "the end of every controller, helper and ssh", dump });
-    const stray = world.machines.flatMap((m) => m.strayFiles());
+    const stray = world.machines.flatMap((m) => [...m.strayFiles(), ...m.deadReceivers()]);
     if (stray.length > 0) throw new Error(`left behind: ${stray.join(", ")}`);
     step("no process and no temporary file of ours is left on either machine");
 

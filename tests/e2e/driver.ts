@@ -81,9 +81,9 @@ function toResult(entry: Entry): CallResult {
     return { isError, text, value, code: isError ? (/^(\w+)/.exec(text)?.[1] ?? "") : "" };
 }
 
-/** Starts a call and returns at once. */
+/** Starts a call and returns at once. A turn that a report has just begun is not disturbed: the call follows it. */
 export function begin(pi: PiPane, args: object | string): void {
-    pi.act({ do: "user", text: `CALL ${JSON.stringify(args)}` });
+    pi.act({ do: "user", text: `CALL ${JSON.stringify(args)}`, options: { deliverAs: "followUp" } });
 }
 
 /** A call of the tool in the session, to its result. */
@@ -160,6 +160,7 @@ export async function openPi(world: World, options: PiOptions = {}): Promise<PiP
 export async function quitClean(world: World, pi: PiPane): Promise<void> {
     await pi.quit();
     await nothingLeft(world);
+    assert.deepEqual(pi.machine.deadReceivers(), [], "descriptors that the last Pi should have swept");
 }
 
 /** Live processes of a program of ours by the name of its executable file. */

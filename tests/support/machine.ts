@@ -72,6 +72,7 @@ const KEPT_FILES = [
     /^\.profiles-initialized$/,
     /^state\/[^/]+\.db(-wal|-shm|\.lock)?$/,
     /^log\//,
+    /^run\//,
 ];
 
 /** Model configuration of a machine: the provider `mock`, and the scripted model in the place of real ones. */
@@ -226,25 +227,31 @@ export class Machine {
             ...tmp.map((f) => path.join(this.root, "tmp", f)),
             ...strayTmp().filter((f) => !this.tmpBefore.has(f)),
         ];
-        const live = this.liveReceivers();
+        const { live } = this.receivers();
         return all.filter((f) => !live.has(f));
     }
 
-    /** Descriptors and sockets of receivers whose Pi is alive. */
-    private liveReceivers(): Set<string> {
-        const out = new Set<string>();
+    /**
+     * Descriptors and sockets whose Pi is gone. A Pi that was killed leaves its own until the next
+     * one on the machine sweeps; one that ended in order leaves none.
+     */
+    deadReceivers(): string[] {
+        return this.receivers().dead;
+    }
+
+    private receivers(): { live: Set<string>; dead: string[] } {
+        const live = new Set<string>();
         const run = path.join(this.shepherdrDir, "run");
-        for (const name of fs.existsSync(run) ? fs.readdirSync(run) : []) {
-            if (!name.endsWith(".json")) continue;
-            const file = path.join(run, name);
+        const files = fs.existsSync(run) ? fs.readdirSync(run).map((f) => path.join(run, f)) : [];
+        for (const file of files.filter((f) => f.endsWith(".json"))) {
             try {
                 const { pid, socket } = JSON.parse(fs.readFileSync(file, "utf8")) as { pid: number; socket: string };
-                if (alive(pid)) for (const f of [file, socket, path.dirname(socket)]) out.add(f);
+                if (alive(pid)) for (const f of [file, socket, path.dirname(socket)]) live.add(f);
             } catch {
                 /* it vanished meanwhile, or is not whole: not a live one */
             }
         }
-        return out;
+        return { live, dead: files.filter((f) => !live.has(f)) };
     }
 
     /** Everything that still runs or lies about, the machine's own sshd and Herdr apart. */
