@@ -74,7 +74,6 @@ static void app_free(struct app *app)
 static void on_resume(uv_timer_t *timer)
 {
     struct app *app = timer->data;
-    shp_store_report_release(app->store);
     operation_resume_open(app);
     if (app_events(app)->on_report_due)
         app_events(app)->on_report_due(app_events(app)->user);
@@ -116,6 +115,13 @@ int app_open(struct app **out, uv_loop_t *loop, struct context *context, const c
     if (rc != SHP_OK) {
         app_free(app);
         return rc;
+    }
+    /* Before anything is handed to a call of this process. */
+    if (shp_store_report_release(app->store) != SHP_OK) {
+        shp_error_set(error, SHP_CODE_STORE_FAILED, NULL, "open session", "%s",
+                      shp_store_error(app->store));
+        app_free(app);
+        return SHP_ERR_IO;
     }
     if (!in_memory)
         shp_store_sweep(app->context.agent_dir, store.now_unix_ms);

@@ -42,10 +42,13 @@ void json_add(cJSON *object, const char *name, const char *text)
 
 char *json_print(const cJSON *object)
 {
+    if (!object)
+        return xstrdup("{}");
     char *text = cJSON_PrintUnformatted(object);
-    if (text)
-        return text;
-    return xstrdup("{}");
+    /* Only for want of memory; an empty object in its place would be told as a result. */
+    if (!text)
+        xalloc_failed();
+    return text;
 }
 
 cJSON *json_parse_object(const char *text, size_t len)

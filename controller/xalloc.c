@@ -5,13 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+void xalloc_failed(void)
+{
+    static const char text[] = "shepherdr: out of memory\n";
+    fwrite(text, 1, sizeof(text) - 1, stderr);
+    abort();
+}
+
 static void *checked(void *pointer)
 {
-    if (!pointer) {
-        static const char text[] = "shepherdr: out of memory\n";
-        fwrite(text, 1, sizeof(text) - 1, stderr);
-        abort();
-    }
+    if (!pointer)
+        xalloc_failed();
     return pointer;
 }
 

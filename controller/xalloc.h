@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+_Noreturn void xalloc_failed(void);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *pointer, size_t size);
 char *xstrdup(const char *text); /* NULL gives NULL */

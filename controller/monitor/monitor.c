@@ -32,6 +32,7 @@ struct followed {
     bool opened;    /* receiver_open held on the current generation */
     uint32_t generation;
     unsigned gone;
+    unsigned retries; /* in a row */
     bool done;
     uv_timer_t retry;
     bool retry_closed;
@@ -104,9 +105,10 @@ static void on_retry(uv_timer_t *timer)
     ask(timer->data);
 }
 
+/* A worker that stays out of reach costs Herdr connections: after a while the poll is enough. */
 static void ask_later(struct followed *item)
 {
-    if (!item->done)
+    if (!item->done && ++item->retries <= MONITOR_RETRIES_MAX)
         uv_timer_start(&item->retry, on_retry, MONITOR_RETRY_MS, 0);
 }
 
@@ -122,6 +124,15 @@ static void settle(struct followed *item, const struct settlement *settlement)
         report.state = SHP_REPORT_HELD;
     int rc = shp_store_task_settle(app->store, item->task.id,
                                    failed ? SHP_TASK_FAILED : SHP_TASK_COMPLETED, &report);
+    /* EXISTS: it ended before, otherwise than now; that end counts and has its report. */
+    if (rc == SHP_ERR_EXISTS)
+        rc = SHP_OK;
+    bool told = false;
+    if (rc == SHP_OK && item->cb) {
+        rc = shp_store_report_hold(app->store, item->task.id);
+        told = rc == SHP_ERR_NOT_FOUND;
+        rc = told ? SHP_OK : rc;
+    }
     if (rc == SHP_OK)
         rc = shp_store_sync(app->store);
     if (rc != SHP_OK) {
@@ -134,7 +145,7 @@ static void settle(struct followed *item, const struct settlement *settlement)
     }
     task_outcome_cb cb = item->cb;
     struct task_outcome outcome = {
-        .settlement = settlement, .agent = &item->agent, .report = report.id};
+        .settlement = settlement, .agent = &item->agent, .report = report.id, .told = told};
     void *user = item->user;
     followed_done(item);
     if (cb)
@@ -151,7 +162,10 @@ static void on_last_reply(struct machine *machine, const struct machine_answer *
     (void)machine;
     struct followed *item = user;
     struct settlement settlement = {.evidence = "herdr", .exited = true};
-    if (answer->error && answer->error->code == SHP_CODE_LINK_LOST) {
+    bool none = answer->error && (answer->error->code == SHP_CODE_TRANSCRIPT_MISSING ||
+                                  answer->error->code == SHP_CODE_TRANSCRIPT_INVALID ||
+                                  answer->error->code == SHP_CODE_INVALID_PARAMS);
+    if (answer->error && !none) { /* late is not missing */
         ask_later(item);
         asked(item);
         return;
@@ -254,6 +268,7 @@ static void on_settlement(const struct session_answer *answer, void *user)
     }
     const char *state = json_string(answer->answer, "state");
     item->gone = 0;
+    item->retries = 0;
     if (!item->done && state && strcmp(state, "settled") == 0) {
         struct settlement settlement = {
             .evidence = "pi-ext",
@@ -302,7 +317,9 @@ static void on_opened(struct machine *machine, const struct machine_answer *answ
         question_failed(item, answer->error);
         return;
     }
-    if (item->agent.origin != SHP_AGENT_SPAWNED) {
+    /* A command binds nobody: its worker stays free for a session. */
+    if (item->agent.origin != SHP_AGENT_SPAWNED ||
+        item->monitor->app->context.kind == CONTEXT_CLI) {
         item->opened = true;
         item->generation = item->machine->generation;
         ask_settlement(item);
@@ -406,11 +423,24 @@ void monitor_detach(struct monitor *monitor, const char *task_id)
         item->cb = NULL;
 }
 
+struct owner {
+    const char *operation;
+    bool open;
+};
+
+static void is_owner(const struct shp_operation *operation, void *user)
+{
+    struct owner *owner = user;
+    owner->open = owner->open || strcmp(operation->id, owner->operation) == 0;
+}
+
 static void restore_one(const struct shp_task_record *task, void *user)
 {
     struct monitor *monitor = user;
-    /* CREATED ones belong to the operation that makes them. */
-    if (task->state != SHP_TASK_RUNNING || followed_find(monitor, task->id))
+    struct owner owner = {.operation = task->operation ? task->operation : ""};
+    if (followed_find(monitor, task->id) ||
+        shp_store_operation_each_open(monitor->app->store, is_owner, &owner) != SHP_OK ||
+        owner.open)
         return;
     struct followed *item = follow(monitor, task);
     if (item)
@@ -423,6 +453,17 @@ void monitor_restore(struct monitor *monitor)
 }
 
 /* ---- news ---------------------------------------------------------------------------------- */
+
+static bool names_input(const cJSON *params, const char *input)
+{
+    const cJSON *one = NULL;
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(params, "inputs"))
+    {
+        if (cJSON_IsString(one) && strcmp(one->valuestring, input) == 0)
+            return true;
+    }
+    return false;
+}
 
 void monitor_on_session_event(struct monitor *monitor, struct machine *machine, const cJSON *params)
 {
@@ -438,8 +479,9 @@ void monitor_on_session_event(struct monitor *monitor, struct machine *machine, 
             ask(item);
         } else if (strcmp(event, "lost") == 0 || strcmp(event, "closing") == 0) {
             item->opened = false;
+            item->retries = 0;
             ask_later(item);
-        } else if (strcmp(event, "delivered") == 0 &&
+        } else if (strcmp(event, "delivered") == 0 && names_input(params, item->task.input) &&
                    item->task.delivery != SHP_DELIVERY_DELIVERED) {
             item->task.delivery = SHP_DELIVERY_DELIVERED;
             shp_store_task_put(monitor->app->store, &item->task);
@@ -451,9 +493,11 @@ void monitor_on_machine_state(struct monitor *monitor, struct machine *machine)
 {
     if (machine->state != MACHINE_CONNECTED || monitor->closing)
         return;
-    for (struct followed *item = monitor->items; item; item = item->next)
+    for (struct followed *item = monitor->items; item; item = item->next) {
+        item->retries = 0;
         if (item->machine == machine)
             ask(item);
+    }
 }
 
 static void on_poll(uv_timer_t *timer)

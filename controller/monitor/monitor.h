@@ -20,10 +20,12 @@
 
 #define MONITOR_POLL_MS 30000
 #define MONITOR_RETRY_MS 2000
+#define MONITOR_RETRIES_MAX 15 /* in a row at that pace, then at the poll's */
 
 struct monitor *monitor_new(struct app *app);
 
-/* Follow all open tasks of the store. */
+/* Follow all open tasks of the store whose call has ended; the others belong to their call, which
+ * waits for them or gives them up. */
 void monitor_restore(struct monitor *monitor);
 
 /* What a waiting call hears: the settlement, or the error that ends the waiting. Borrowed. */
@@ -32,6 +34,7 @@ struct task_outcome {
     const struct settlement *settlement;
     const struct shp_agent_record *agent;
     const char *report; /* id */
+    bool told;          /* its report was handed to the conversation before: do not tell it again */
 };
 typedef void (*task_outcome_cb)(const struct task_outcome *outcome, void *user);
 

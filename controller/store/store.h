@@ -183,6 +183,9 @@ int shp_store_report_add(struct shp_store *store, const struct shp_report_record
 int shp_store_task_settle(struct shp_store *store, const char *task, enum shp_task_state state,
                           const struct shp_report_record *report);
 int shp_store_report_mark(struct shp_store *store, const char *id, enum shp_report_state state);
+/* The report of that task becomes HELD. NOT_FOUND: it was handed over otherwise before, or there is
+ * none; then a waiting call must not tell it a second time. */
+int shp_store_report_hold(struct shp_store *store, const char *task);
 /* PROVISIONAL and HELD ones are DUE again: for a process that begins while what they were handed to
  * may be lost. Confirmed ones stay. */
 int shp_store_report_release(struct shp_store *store);

@@ -68,6 +68,7 @@
     XX(REPORT_GET,                                                                                 \
        "SELECT id, task, state, details, text, created_unix_ms FROM reports WHERE id = ?1")        \
     XX(REPORT_MARK, "UPDATE reports SET state = ?2 WHERE id = ?1")                                 \
+    XX(REPORT_HOLD, "UPDATE reports SET state = 4 WHERE task = ?1 AND state IN (0, 4)")            \
     XX(REPORT_RELEASE, "UPDATE reports SET state = 0 WHERE state IN (2, 4)")                       \
     XX(REPORT_DUE, "SELECT id FROM reports WHERE state IN (0, 1) ORDER BY seq")
 

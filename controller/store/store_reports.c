@@ -66,6 +66,16 @@ int shp_store_report_mark(struct shp_store *store, const char *id, enum shp_repo
     return err != 0 ? err : (changed == 0 ? SHP_ERR_NOT_FOUND : 0);
 }
 
+int shp_store_report_hold(struct shp_store *store, const char *task)
+{
+    sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_REPORT_HOLD);
+    if (statement != NULL)
+        shp_store_bind_text(store, statement, 1, task);
+    int changed = 0;
+    int err = shp_store_run(store, statement, "hold report", &changed);
+    return err != 0 ? err : (changed == 0 ? SHP_ERR_NOT_FOUND : 0);
+}
+
 int shp_store_report_release(struct shp_store *store)
 {
     sqlite3_stmt *statement = shp_store_statement(store, SHP_STORE_SQL_REPORT_RELEASE);
