@@ -1,6 +1,6 @@
 /*
  * send: one peer message, no wait, no watch. The message id is stored before the attempt, so that a
- * repeat after a crash uses it again and the receiver tells a double.
+ * repeat after a crash uses it again, with the same bytes, and the receiver tells a double.
  */
 #include "controller/agents/action.h"
 
@@ -29,7 +29,12 @@ static void sending_free(struct sending *call)
 
 static void fail(struct sending *call, const struct shp_error *error)
 {
-    operation_fail(call->op, error);
+    struct operation *op = call->op;
+    struct shp_error failure = *error;
+    /* What the process before this one sent may have arrived, whatever stops us now. */
+    if (op->resumed && json_string(op->progress, "message"))
+        failure.outcome = SHP_OUTCOME_UNKNOWN;
+    operation_fail(op, &failure);
     sending_free(call);
 }
 
@@ -54,8 +59,8 @@ static void on_sender(cJSON *sender, void *user)
     struct sending *call = user;
     struct operation *op = call->op;
     call->sender = sender;
+    struct shp_error error = {0};
     if (op->app->closing || op->canceled) {
-        struct shp_error error = {0};
         shp_error_set(&error, SHP_CODE_CANCELED, call->target.machine->id, "send",
                       "given up before the message left");
         fail(call, &error);
@@ -66,10 +71,10 @@ static void on_sender(cJSON *sender, void *user)
         app_new_id(id);
         json_add(op->progress, "message", id);
         json_add(op->progress, "session", call->target.pi_session_id);
+        cJSON_AddItemToObject(op->progress, "sender", cJSON_Duplicate(sender, true));
     }
     /* A repeat must reach the pi session that the first attempt may have reached. */
     if (strcmp(json_string(op->progress, "session"), call->target.pi_session_id) != 0) {
-        struct shp_error error = {0};
         shp_error_set(&error, SHP_CODE_DELIVERY_UNKNOWN, call->target.machine->id, "send",
                       "message %s was under way to another pi session of this pane",
                       json_string(op->progress, "message"));
@@ -77,14 +82,14 @@ static void on_sender(cJSON *sender, void *user)
         fail(call, &error);
         return;
     }
-    if (!operation_acting(op, "deliver")) {
-        sending_free(call);
+    if (!operation_acting(op, "deliver", &error)) {
+        fail(call, &error);
         return;
     }
     struct session_address to = {call->target.machine, call->target.pi_session_id,
                                  call->target.terminal_id};
-    deliver(&to, json_string(op->progress, "message"), "message", op->call.message, call->sender,
-            on_delivered, call);
+    deliver(&to, json_string(op->progress, "message"), "message", op->call.message,
+            cJSON_GetObjectItemCaseSensitive(op->progress, "sender"), on_delivered, call);
 }
 
 static void on_target(struct target *target, const struct shp_error *error, void *user)

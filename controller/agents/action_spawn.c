@@ -10,6 +10,7 @@
 #include "controller/agents/sender.h"
 #include "controller/agents/spawn_internal.h"
 #include "controller/json.h"
+#include "controller/monitor/monitor.h"
 #include "controller/routing/herdr.h"
 #include "controller/xalloc.h"
 #include "protocol/messages.h"
@@ -71,11 +72,16 @@ void spawn_end_with(struct spawn *spawn, const struct shp_error *error)
 
 bool spawn_acting(struct spawn *spawn, const char *step)
 {
+    struct shp_error error = {0};
+    char *before = xstrdup(spawn_made(spawn, SPAWN_STEP));
     spawn_note(spawn, SPAWN_STEP, step);
-    if (operation_acting(spawn->op, step))
-        return true;
-    ended(spawn); /* operation_acting failed the operation */
-    return false;
+    bool stored = operation_acting(spawn->op, step, &error);
+    if (!stored) {
+        spawn_note(spawn, SPAWN_STEP, before); /* the step did not begin */
+        spawn_fail(spawn, &error);
+    }
+    free(before);
+    return stored;
 }
 
 /* What was made is gone, or it is named in the error. */
@@ -131,7 +137,7 @@ static void on_lost_looked(struct machine *machine, const struct herdr_answer *a
         rolled_back(spawn, NULL, NULL);
         return;
     }
-    bool tab = spawn->placement == SHP_PLACEMENT_TAB;
+    bool tab = strcmp(spawn_made(spawn, SPAWN_PLACE), "tab") == 0;
     spawn_note(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE,
                json_string(made, tab ? "tab_id" : "workspace_id"));
     spawn_note(spawn, SPAWN_CREATED, tab ? "tab" : "workspace");
@@ -142,17 +148,44 @@ static void on_lost_looked(struct machine *machine, const struct herdr_answer *a
 static bool creation_lost(const struct spawn *spawn)
 {
     const char *step = spawn_made(spawn, SPAWN_STEP);
-    return step && strcmp(step, "create") == 0 && spawn->failure.outcome == SHP_OUTCOME_UNKNOWN;
+    return spawn->machine && step && strcmp(step, "create") == 0 &&
+           (spawn->op->resumed || spawn->failure.outcome == SHP_OUTCOME_UNKNOWN);
+}
+
+bool spawn_submitted(const struct spawn *spawn)
+{
+    const char *step = spawn_made(spawn, SPAWN_STEP);
+    return step && strcmp(step, SPAWN_DELIVER) == 0;
 }
 
 void spawn_fail(struct spawn *spawn, const struct shp_error *error)
+{
+    if (!spawn_submitted(spawn) || spawn->op->app->closing) {
+        spawn_undo(spawn, error);
+        return;
+    }
+    uv_timer_stop(&spawn->timer);
+    struct shp_error unknown = *error;
+    unknown.outcome = SHP_OUTCOME_UNKNOWN;
+    spawn_task_update(spawn, SHP_TASK_RUNNING, SHP_DELIVERY_UNKNOWN);
+    monitor_follow(spawn->op->app->monitor, spawn_made(spawn, SPAWN_TASK), NULL, NULL);
+    spawn_end_with(spawn, &unknown);
+}
+
+void spawn_undo(struct spawn *spawn, const struct shp_error *error)
 {
     spawn->failure = *error;
     uv_timer_stop(&spawn->timer);
     /* While the controller ends, the store keeps the call open and the resume looks after it. */
     if (spawn->op->app->closing) {
         spawn_end_with(spawn, error);
-    } else if (spawn_made(spawn, SPAWN_CREATED)) {
+        return;
+    }
+    spawn_task_update(spawn, SHP_TASK_CANCELLED, SHP_DELIVERY_REJECTED);
+    const char *created = spawn_made(spawn, SPAWN_CREATED);
+    if (created && !spawn->machine) {
+        rolled_back(spawn, spawn_made(spawn, SPAWN_TAB), error);
+    } else if (created) {
         close_created(spawn);
     } else if (creation_lost(spawn)) {
         spawn->calls++;
@@ -429,14 +462,12 @@ static void on_ready(struct fleet *fleet, const struct shp_error *catalog_error,
 {
     (void)catalog_error; /* fleet_find tells it when it matters */
     struct spawn *spawn = user;
-    if (!spawn_continues(spawn, NULL))
-        return;
     struct shp_error error = {0};
-    spawn->machine = fleet_find(fleet, spawn->op->call.machine, &error);
-    if (!spawn->machine) {
-        spawn_fail(spawn, &error);
+    /* First: a call that was given up before a crash has its rollback there. */
+    if (spawn->op)
+        spawn->machine = fleet_find(fleet, spawn->op->call.machine, &error);
+    if (!spawn_continues(spawn, spawn->machine ? NULL : &error))
         return;
-    }
     cJSON *value = cJSON_CreateObject();
     json_add(value, "machine", spawn->machine->id);
     json_add(value, "status", "starting");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "controller/agents/action.h"
 #include "controller/clock.h"
 #include "controller/json.h"
@@ -29,6 +30,8 @@ static void operation_free(struct operation *op)
         *slot = op->next;
     shp_call_fini(&op->call);
     shp_profiles_fini(&op->profiles);
+    free(op->asked);
+    free(op->message);
     cJSON_Delete(op->progress);
     free(op);
 }
@@ -40,11 +43,22 @@ static void answer_error(const struct operation_caller *caller, const struct shp
         caller->on_done(&result, caller->user);
 }
 
+/* An end that cannot be stored is told all the same: the work is done, and a repeat after a crash
+ * finds what it made by its progress. */
+static void end_stored(struct app *app, const char *id, int rc)
+{
+    if (rc == SHP_OK)
+        rc = shp_store_sync(app->store);
+    if (rc != SHP_OK)
+        shp_log(SHP_LOG_WARN, "operation", NULL, "end of %s not stored: %s", id,
+                shp_store_error(app->store));
+}
+
 static void store_failure(struct app *app, const char *id, const struct shp_error *error)
 {
     char text[SHP_CODEC_ERROR_JSON_MAX];
     shp_codec_error_print(text, error);
-    shp_store_operation_failed(app->store, id, text);
+    end_stored(app, id, shp_store_operation_failed(app->store, id, text));
 }
 
 /* ---- ends ---------------------------------------------------------------------------------- */
@@ -54,7 +68,8 @@ void operation_finish(struct operation *op, cJSON *value, const char *bulk_field
 {
     if (op->acts) {
         char *text = json_print(value);
-        shp_store_operation_done(op->app->store, op->id, text, bulk_field, bulk);
+        end_stored(op->app, op->id,
+                   shp_store_operation_done(op->app->store, op->id, text, bulk_field, bulk));
         free(text);
     }
     struct operation_result result = {
@@ -67,9 +82,8 @@ void operation_finish(struct operation *op, cJSON *value, const char *bulk_field
 void operation_fail(struct operation *op, const struct shp_error *error)
 {
     struct shp_error copy = *error;
-    if (op->acts && !op->app->closing) {
+    if (op->acts && !op->app->closing)
         store_failure(op->app, op->id, &copy);
-    }
     struct operation_result result = {.error = &copy};
     tell(op, &result);
     operation_free(op);
@@ -88,7 +102,7 @@ void operation_failf(struct operation *op, int code, const char *machine, const 
     operation_fail(op, &error);
 }
 
-bool operation_acting(struct operation *op, const char *step)
+bool operation_acting(struct operation *op, const char *step, struct shp_error *error)
 {
     char *progress = json_print(op->progress);
     int rc = shp_store_operation_acting(op->app->store, op->id, step, progress);
@@ -97,7 +111,7 @@ bool operation_acting(struct operation *op, const char *step)
         rc = shp_store_sync(op->app->store);
     if (rc == SHP_OK)
         return true;
-    operation_failf(op, SHP_CODE_STORE_FAILED, NULL, step, "%s", shp_store_error(op->app->store));
+    shp_error_set(error, SHP_CODE_STORE_FAILED, NULL, step, "%s", shp_store_error(op->app->store));
     return false;
 }
 
@@ -142,19 +156,24 @@ static void answer_stored(const struct shp_operation *stored, const struct opera
     cJSON_Delete(value);
 }
 
-static void run(struct app *app, const char *id, struct shp_call *call, bool acts,
-                const struct shp_operation *stored, const struct operation_caller *caller)
+/* call, asked and message are taken over. */
+static void run(struct app *app, const char *id, struct shp_call *call, char *asked, char *message,
+                bool acts, const struct shp_operation *stored,
+                const struct operation_caller *caller)
 {
     struct operation *op = xcalloc(1, sizeof(*op));
     op->app = app;
     snprintf(op->id, sizeof(op->id), "%s", id);
     op->call = *call;
+    op->asked = asked;
+    op->message = message;
     op->acts = acts;
     op->resumed = stored && stored->state == SHP_OPERATION_ACTING;
     if (stored && stored->progress)
         op->progress = json_parse_object(stored->progress, strlen(stored->progress));
     if (!op->progress)
         op->progress = cJSON_CreateObject();
+    op->canceled = json_bool(op->progress, OPERATION_CANCELED);
     if (caller) {
         op->attached = true;
         op->caller = *caller;
@@ -164,50 +183,86 @@ static void run(struct app *app, const char *id, struct shp_call *call, bool act
     action_find(op->call.action)->start(op);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static void conflict(const char *id, const struct operation_caller *caller)
+{
+    struct shp_error error = {0};
+    shp_error_set(&error, SHP_CODE_DUPLICATE_CONFLICT, NULL, "repeat call",
+                  "operation %s was another call before", id);
+    answer_error(caller, &error);
+}
+
+static void join(struct operation *op, const struct operation_caller *caller)
+{
+    struct operation_caller before = op->caller;
+    bool replaced = op->attached;
+    op->attached = true;
+    op->caller = *caller;
+    if (!replaced)
+        return;
+    struct shp_error error = {0};
+    shp_error_set(&error, SHP_CODE_CANCELED, NULL, "agents call",
+                  "the call was repeated meanwhile; its repeat hears the end");
+    answer_error(&before, &error);
+}
+
+/* call, text and message are taken over. */
+static void begin(struct app *app, const char *id, struct shp_call *call, char *text, char *message,
+                  const struct operation_caller *caller)
+{
+    struct shp_operation stored = {0};
+    bool same = false;
+    int rc =
+        shp_store_operation_begin(app->store, id, text, message, clock_unix_ms(), &stored, &same);
+    if (rc == SHP_OK || (rc == SHP_ERR_EXISTS && same && stored.state <= SHP_OPERATION_ACTING)) {
+        run(app, id, call, text, message, true, &stored, caller);
+        shp_operation_fini(&stored);
+        return;
+    }
+    if (rc != SHP_ERR_EXISTS) {
+        struct shp_error error = {0};
+        shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "store call", "%s",
+                      shp_store_error(app->store));
+        answer_error(caller, &error);
+    } else if (!same) {
+        conflict(id, caller);
+    } else {
+        answer_stored(&stored, caller);
+    }
+    shp_operation_fini(&stored);
+    shp_call_fini(call);
+    free(text);
+    free(message);
+}
+
 void operation_start(struct app *app, const char *id, const cJSON *object, const char *message,
                      const struct operation_caller *caller)
 {
+    char *text = json_print(object);
     struct operation *running = operation_under_way(app, id);
     if (running) {
-        running->attached = true;
-        running->canceled = false;
-        running->caller = *caller;
+        if (same_text(running->asked, text) && same_text(running->message, message))
+            join(running, caller);
+        else
+            conflict(id, caller);
+        free(text);
         return;
     }
     struct shp_error error = {0};
     struct shp_call call;
     if (shp_call_parse(&call, object, message, &error) != SHP_OK) {
+        free(text);
         answer_error(caller, &error);
         return;
     }
-    const struct action_entry *action = action_find(call.action);
-    if (!action->acts) {
-        run(app, id, &call, false, NULL, caller);
-        return;
-    }
-    char *text = json_print(object);
-    struct shp_operation stored = {0};
-    bool same = false;
-    int rc =
-        shp_store_operation_begin(app->store, id, text, message, clock_unix_ms(), &stored, &same);
-    free(text);
-    if (rc != SHP_OK && rc != SHP_ERR_EXISTS) {
-        shp_error_set(&error, SHP_CODE_STORE_FAILED, NULL, "store call", "%s",
-                      shp_store_error(app->store));
-        answer_error(caller, &error);
-    } else if (rc == SHP_ERR_EXISTS && !same) {
-        shp_error_set(&error, SHP_CODE_DUPLICATE_CONFLICT, NULL, "store call",
-                      "operation %s was another call before", id);
-        answer_error(caller, &error);
-    } else if (stored.state == SHP_OPERATION_DONE || stored.state == SHP_OPERATION_FAILED) {
-        answer_stored(&stored, caller);
-    } else {
-        run(app, id, &call, true, &stored, caller);
-        shp_operation_fini(&stored);
-        return;
-    }
-    shp_operation_fini(&stored);
-    shp_call_fini(&call);
+    if (action_find(call.action)->acts)
+        begin(app, id, &call, text, xstrdup(message), caller);
+    else
+        run(app, id, &call, text, xstrdup(message), false, NULL, caller);
 }
 
 void operation_detach(struct app *app, const char *id, void *user)
@@ -217,6 +272,13 @@ void operation_detach(struct app *app, const char *id, void *user)
         return;
     op->attached = false;
     op->canceled = true;
+    if (op->acts) {
+        struct shp_error error = {0};
+        const char *step = json_string(op->progress, "step");
+        cJSON_AddTrueToObject(op->progress, OPERATION_CANCELED);
+        /* Not stored: then a crash before the next step forgets the cancel, no more. */
+        (void)operation_acting(op, step ? step : OPERATION_CANCELED, &error);
+    }
     if (op->on_cancel)
         op->on_cancel(op, op->on_cancel_user);
 }
@@ -261,7 +323,8 @@ void operation_resume_open(struct app *app)
         if (operation_under_way(app, stored->id)) {
             /* somebody asked for it again already */
         } else if (object && shp_call_parse(&call, object, stored->message, &error) == SHP_OK) {
-            run(app, stored->id, &call, true, stored, NULL);
+            run(app, stored->id, &call, xstrdup(stored->call), xstrdup(stored->message), true,
+                stored, NULL);
         } else {
             shp_error_set(&error, SHP_CODE_OPERATION_INTERRUPTED, NULL, "resume call",
                           "the stored call cannot be read");

@@ -37,6 +37,8 @@ struct operation {
     struct shp_call call;
     struct shp_profiles profiles;
     bool acts;     /* stored */
+    char *asked;   /* the call as it was written: a repeat must be the same */
+    char *message; /* beside it, or NULL */
     bool resumed;  /* taken up after a crash: progress may name what was made */
     bool attached; /* a caller waits */
     bool canceled; /* a caller gave up: stop before the submission, where nothing is lost by it */
@@ -49,9 +51,14 @@ struct operation {
     struct operation *next;
 };
 
+/* In progress: the caller gave up. It outlives a crash, so that nothing is sent for nobody. */
+#define OPERATION_CANCELED "canceled"
+
 /*
- * Begin, join or answer a call. call: the arguments (borrowed), message: text beside it or NULL.
- * The caller hears exactly once, from the loop or inside this call, unless it detaches before.
+ * Begin, join or answer a call. Of two callers of one running operation the later one hears its end
+ * and the earlier one that it was replaced. call: the arguments (borrowed), message: text beside it
+ * or NULL. The caller hears exactly once, from the loop or inside this call, unless it detaches
+ * before.
  */
 void operation_start(struct app *app, const char *id, const cJSON *call, const char *message,
                      const struct operation_caller *caller);
@@ -75,9 +82,9 @@ void operation_fail(struct operation *op, const struct shp_error *error);
 void operation_failf(struct operation *op, int code, const char *machine, const char *step,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Store progress and the name of the step that is about to act; power-durable. False: the
- * operation has been failed with store_failed, return at once. */
-bool operation_acting(struct operation *op, const char *step);
+/* Store progress and the name of the step that is about to act; power-durable. False: it could not
+ * be stored (*error: store_failed), so it must not act. */
+bool operation_acting(struct operation *op, const char *step, struct shp_error *error);
 void operation_progress(struct operation *op, cJSON *value); /* tells the caller; taken over */
 
 #endif

@@ -43,7 +43,8 @@ struct spawn {
 #define SPAWN_STEP "step"
 #define SPAWN_NAME "name"
 #define SPAWN_TOKEN "token"     /* label of what is being made, until it is known by id */
-#define SPAWN_CREATED "created" /* "tab" or "workspace": what a rollback closes */
+#define SPAWN_PLACE "place"     /* "tab" or "workspace": what is being made */
+#define SPAWN_CREATED "created" /* the same once it is made: what a rollback closes */
 #define SPAWN_WORKSPACE "workspace"
 #define SPAWN_TAB "tab"
 #define SPAWN_PANE "pane"
@@ -53,6 +54,7 @@ struct spawn {
 #define SPAWN_AGENT "agent"
 #define SPAWN_TASK "task"
 #define SPAWN_INPUT "input"
+#define SPAWN_DELIVER "deliver" /* the step that submits */
 
 const char *spawn_made(const struct spawn *spawn, const char *name);
 void spawn_note(struct spawn *spawn, const char *name, const char *value);
@@ -66,8 +68,13 @@ bool spawn_acting(struct spawn *spawn, const char *step);
  */
 bool spawn_continues(struct spawn *spawn, const struct shp_error *error);
 
-/* Close what was made (never an existing pane), then fail. */
+/*
+ * Before the submission: close what was made (never an existing pane), then fail. From the
+ * submission on (step deliver) nothing is closed: the worker stays, its task is followed, and the
+ * outcome is unknown. spawn_undo closes also then: the receiver said that it did not take it.
+ */
 void spawn_fail(struct spawn *spawn, const struct shp_error *error);
+void spawn_undo(struct spawn *spawn, const struct shp_error *error);
 void spawn_failf(struct spawn *spawn, int code, const char *step, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -77,6 +84,13 @@ void spawn_end_with(struct spawn *spawn, const struct shp_error *error);
 
 /* The tab or workspace of a roster that is labelled with our token, or NULL. */
 const cJSON *spawn_find_token(const struct spawn *spawn, const cJSON *roster);
+
+bool spawn_submitted(const struct spawn *spawn);
+/* Store what became of the task, unless it has ended meanwhile. */
+void spawn_task_update(struct spawn *spawn, enum shp_task_state state,
+                       enum shp_delivery_state delivery);
+/* Agent, task and input get their ids before anything acts, so that a resume finds them. */
+void spawn_make_ids(struct spawn *spawn);
 
 void spawn_launch(struct spawn *spawn);
 void spawn_give_task(struct spawn *spawn);

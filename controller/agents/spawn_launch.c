@@ -102,6 +102,12 @@ static void on_look(struct machine *machine, const struct herdr_answer *answer, 
     spawn->calls--;
     if (spawn->ready || spawn->op->app->closing)
         return;
+    if (spawn->op->canceled) {
+        spawn->ready = true; /* the answer about the receiver comes to nothing */
+        spawn_failf(spawn, SHP_CODE_CANCELED, "wait for pi",
+                    "given up before the task was submitted");
+        return;
+    }
     const cJSON *agent = cJSON_GetObjectItemCaseSensitive(answer->result, "agent");
     const char *terminal = json_string(agent, "terminal_id");
     if (answer->error && strcmp(answer->herdr_code, "agent_not_found") == 0) {
@@ -276,8 +282,7 @@ static void on_created(struct machine *machine, const struct herdr_answer *answe
         spawn_note(spawn, SPAWN_TAB, json_string(tab, "tab_id"));
         spawn_note(spawn, SPAWN_WORKSPACE, json_string(tab, "workspace_id"));
         spawn_note(spawn, SPAWN_PANE, json_string(pane, "pane_id"));
-        spawn_note(spawn, SPAWN_CREATED,
-                   spawn->placement == SHP_PLACEMENT_TAB ? "tab" : "workspace");
+        spawn_note(spawn, SPAWN_CREATED, spawn_made(spawn, SPAWN_PLACE));
     }
     if (!spawn_continues(spawn, answer->error))
         return;
@@ -291,6 +296,7 @@ static void on_created(struct machine *machine, const struct herdr_answer *answe
 
 static void create(struct spawn *spawn)
 {
+    spawn_make_ids(spawn);
     if (spawn->placement == SHP_PLACEMENT_PANE) {
         spawn_note(spawn, SPAWN_PANE, spawn->op->call.pane);
         if (spawn_acting(spawn, "start")) {
@@ -304,6 +310,7 @@ static void create(struct spawn *spawn)
     app_new_id(token);
     char *label = xasprintf("starting %.12s", token);
     spawn_note(spawn, SPAWN_TOKEN, label);
+    spawn_note(spawn, SPAWN_PLACE, tab ? "tab" : "workspace");
     spawn_note(spawn, SPAWN_CREATED, NULL);
     free(label);
     if (!spawn_acting(spawn, "create"))
@@ -351,7 +358,8 @@ static void close_orphan(struct spawn *spawn, bool tab, const char *id)
 
 const cJSON *spawn_find_token(const struct spawn *spawn, const cJSON *roster)
 {
-    bool tab = spawn->placement == SHP_PLACEMENT_TAB;
+    const char *place = spawn_made(spawn, SPAWN_PLACE);
+    bool tab = place && strcmp(place, "tab") == 0;
     return json_find(cJSON_GetObjectItemCaseSensitive(roster, tab ? "tabs" : "workspaces"), "label",
                      spawn_made(spawn, SPAWN_TOKEN));
 }
@@ -363,35 +371,35 @@ const cJSON *spawn_find_token(const struct spawn *spawn, const cJSON *roster)
 static void reconcile(struct spawn *spawn)
 {
     const cJSON *agents = cJSON_GetObjectItemCaseSensitive(spawn->roster, "agents");
-    const cJSON *agent = json_find(agents, "name", spawn_made(spawn, SPAWN_NAME));
     const char *step = spawn_made(spawn, SPAWN_STEP);
     const char *known = spawn_made(spawn, SPAWN_TERMINAL);
-    if (known)
-        agent = json_find(agents, "terminal_id", known);
+    const cJSON *agent = json_find(agents, known ? "terminal_id" : "name",
+                                   known ? known : spawn_made(spawn, SPAWN_NAME));
+    const char *pane = json_string(agent, "pane_id");
+    const char *ours = spawn_made(spawn, SPAWN_PANE);
+    /* Another's agent may have got our name before we asked to start. */
+    if (!known && (!pane || !ours || strcmp(pane, ours) != 0))
+        agent = NULL;
     bool asked_start = strcmp(step, "create") != 0 && strcmp(step, "created") != 0;
-    if (agent && asked_start) {
+    if (agent && pane && asked_start) {
         spawn_note(spawn, SPAWN_TERMINAL, json_string(agent, "terminal_id"));
-        spawn_note(spawn, SPAWN_PANE, json_string(agent, "pane_id"));
+        spawn_note(spawn, SPAWN_PANE, pane);
         wait_ready(spawn);
         return;
     }
-    if (spawn_made(spawn, SPAWN_INPUT)) {
+    if (spawn_submitted(spawn)) {
         /* The task may have been seen by a Pi that is gone now: never given twice. */
-        spawn_note(spawn, SPAWN_CREATED, NULL);
         spawn_failf(spawn, SHP_CODE_OPERATION_INTERRUPTED, "resume spawn",
                     "the worker %s is gone; its task (message %s) may have begun",
                     spawn_made(spawn, SPAWN_NAME), spawn_made(spawn, SPAWN_INPUT));
         return;
     }
-    const char *created = spawn_made(spawn, SPAWN_CREATED);
-    if (created) {
-        bool tab = strcmp(created, "tab") == 0;
-        close_orphan(spawn, tab, spawn_made(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE));
-        return;
-    }
-    bool tab = spawn->placement == SHP_PLACEMENT_TAB;
+    const char *place = spawn_made(spawn, SPAWN_PLACE);
+    bool tab = place && strcmp(place, "tab") == 0;
     const cJSON *orphan = spawn_find_token(spawn, spawn->roster);
-    if (orphan)
+    if (spawn_made(spawn, SPAWN_CREATED))
+        close_orphan(spawn, tab, spawn_made(spawn, tab ? SPAWN_TAB : SPAWN_WORKSPACE));
+    else if (orphan)
         close_orphan(spawn, tab, json_string(orphan, tab ? "tab_id" : "workspace_id"));
     else
         create(spawn);

@@ -11,6 +11,7 @@
 #include <sodium.h>
 
 #include "base/id.h"
+#include "base/log.h"
 #include "controller/clock.h"
 #include "controller/json.h"
 #include "controller/monitor/monitor.h"
@@ -69,6 +70,12 @@ static void on_outcome(const struct task_outcome *outcome, void *user)
     json_add(value, "stopReason", settlement->stop_reason);
     json_add(value, "error", settlement->error_message);
     json_add(value, "evidence", settlement->evidence);
+    if (outcome->told) {
+        /* A process before this one handed it over: telling it here would tell it twice. */
+        json_add(value, "next", "Its report is in this conversation already.");
+        spawn_finish(spawn, value, NULL, NULL);
+        return;
+    }
     json_add(value, "report", outcome->report);
     if (!*reply && !settlement_failed(settlement))
         cJSON_AddTrueToObject(value, "completed");
@@ -121,19 +128,36 @@ static void submitted(struct spawn *spawn)
 
 /* ---- deliver ------------------------------------------------------------------------------- */
 
-static void task_update(struct spawn *spawn, enum shp_task_state state,
-                        enum shp_delivery_state delivery)
+/* The worker's tab is closed by the rollback, or nothing was there. */
+static void agent_closed(struct shp_store *store, const char *id)
+{
+    struct shp_agent_record agent;
+    if (shp_store_agent_get(store, id, &agent) != SHP_OK)
+        return;
+    agent.closed = true;
+    shp_store_agent_put(store, &agent);
+    shp_agent_record_fini(&agent);
+}
+
+void spawn_task_update(struct spawn *spawn, enum shp_task_state state,
+                       enum shp_delivery_state delivery)
 {
     struct shp_store *store = spawn->op->app->store;
+    const char *id = spawn_made(spawn, SPAWN_TASK);
     struct shp_task_record task;
-    if (shp_store_task_get(store, spawn_made(spawn, SPAWN_TASK), &task) != SHP_OK)
+    if (!id || shp_store_task_get(store, id, &task) != SHP_OK)
         return;
+    if (state == SHP_TASK_CANCELLED)
+        agent_closed(store, task.agent);
     /* A resumed call may find that the task has settled meanwhile. */
     if (task.state == SHP_TASK_CREATED || task.state == SHP_TASK_RUNNING) {
         task.state = state;
         task.delivery = delivery;
         task.held = is_blocking(spawn);
-        shp_store_task_put(store, &task);
+        /* Lost, the task is still CREATED: the monitor follows it once its call has ended. */
+        if (shp_store_task_put(store, &task) != SHP_OK)
+            shp_log(SHP_LOG_WARN, "spawn", NULL, "task %s not updated: %s", task.id,
+                    shp_store_error(store));
     }
     shp_task_record_fini(&task);
 }
@@ -150,33 +174,44 @@ static void on_delivered(const struct delivery *delivery, void *user)
         return;
     }
     if (delivery->accepted) {
-        task_update(spawn, SHP_TASK_RUNNING,
-                    delivery->provisional ? SHP_DELIVERY_PROVISIONAL : SHP_DELIVERY_ACCEPTED);
+        spawn_task_update(spawn, SHP_TASK_RUNNING,
+                          delivery->provisional ? SHP_DELIVERY_PROVISIONAL : SHP_DELIVERY_ACCEPTED);
         submitted(spawn);
         return;
     }
-    if (delivery->error.outcome == SHP_OUTCOME_REJECTED) {
-        task_update(spawn, SHP_TASK_CANCELLED, SHP_DELIVERY_REJECTED);
+    if (delivery->error.outcome == SHP_OUTCOME_REJECTED)
+        spawn_undo(spawn, &delivery->error);
+    else
         spawn_fail(spawn, &delivery->error);
-        return;
-    }
-    /* It may have begun: the worker stays, the task is followed, the caller is told. */
-    task_update(spawn, SHP_TASK_RUNNING, SHP_DELIVERY_UNKNOWN);
-    monitor_follow(spawn->op->app->monitor, spawn_made(spawn, SPAWN_TASK), NULL, NULL);
-    spawn_end_with(spawn, &delivery->error);
 }
 
-static bool store_records(struct spawn *spawn)
+void spawn_make_ids(struct spawn *spawn)
 {
-    struct operation *op = spawn->op;
-    char id[33];
-    const char *names[] = {SPAWN_AGENT, SPAWN_TASK, SPAWN_INPUT};
+    static const char *const names[] = {SPAWN_AGENT, SPAWN_TASK, SPAWN_INPUT};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char id[33];
         if (spawn_made(spawn, names[i]))
             continue;
         app_new_id(id);
         spawn_note(spawn, names[i], id);
     }
+}
+
+/* What the first attempt stored counts: the receiver tells a repeat from a new message by its
+ * bytes, and names around the sender may have changed since. */
+static void take_known(struct spawn *spawn, const struct shp_task_record *known)
+{
+    xreplace(&spawn->text, known->text);
+    cJSON *sender = known->sender ? json_parse_object(known->sender, strlen(known->sender)) : NULL;
+    if (!sender)
+        return;
+    cJSON_Delete(spawn->sender);
+    spawn->sender = sender;
+}
+
+static bool store_records(struct spawn *spawn)
+{
+    struct operation *op = spawn->op;
     char *sender = json_print(spawn->sender);
     spawn->text = op->call.base
                       ? xasprintf("Base of the review: %s\n\n%s", op->call.base, op->call.message)
@@ -210,10 +245,14 @@ static bool store_records(struct spawn *spawn)
     snprintf(task.input, sizeof(task.input), "%s", spawn_made(spawn, SPAWN_INPUT));
     struct shp_task_record known;
     int rc = shp_store_agent_put(op->app->store, &agent);
-    if (rc == SHP_OK && shp_store_task_get(op->app->store, task.id, &known) == SHP_OK)
-        shp_task_record_fini(&known); /* of the first attempt, which counts */
-    else if (rc == SHP_OK)
+    if (rc == SHP_OK)
+        rc = shp_store_task_get(op->app->store, task.id, &known);
+    if (rc == SHP_OK) {
+        take_known(spawn, &known);
+        shp_task_record_fini(&known);
+    } else if (rc == SHP_ERR_NOT_FOUND) {
         rc = shp_store_task_put(op->app->store, &task);
+    }
     free(sender);
     if (rc == SHP_OK)
         return true;
@@ -221,12 +260,9 @@ static bool store_records(struct spawn *spawn)
     return false;
 }
 
-static void on_bound(const struct session_answer *answer, void *user)
+static void submit(struct spawn *spawn)
 {
-    struct spawn *spawn = user;
-    if (!spawn_continues(spawn, answer->error))
-        return;
-    if (!store_records(spawn) || !spawn_acting(spawn, "deliver"))
+    if (!store_records(spawn) || !spawn_acting(spawn, SPAWN_DELIVER))
         return;
     struct session_address to = address_of(spawn);
     spawn->calls++;
@@ -234,19 +270,24 @@ static void on_bound(const struct session_answer *answer, void *user)
             spawn);
 }
 
+static void on_bound(const struct session_answer *answer, void *user)
+{
+    struct spawn *spawn = user;
+    if (spawn_continues(spawn, answer->error))
+        submit(spawn);
+}
+
 void spawn_give_task(struct spawn *spawn)
 {
+    if (spawn->op->app->context.kind == CONTEXT_CLI) {
+        submit(spawn); /* a command is nobody's parent: its worker stays free for a session */
+        return;
+    }
     uint8_t secret[32];
     char capability[65];
     randombytes_buf(secret, sizeof(secret));
     shp_hex_encode(capability, secret, sizeof(secret));
     shp_bytes_wipe(secret, sizeof(secret));
-    /* The agent's id is part of the binding, so it is made here; a resumed call has it already. */
-    if (!spawn_made(spawn, SPAWN_AGENT)) {
-        char id[33];
-        app_new_id(id);
-        spawn_note(spawn, SPAWN_AGENT, id);
-    }
     struct session_address to = address_of(spawn);
     cJSON *payload = cJSON_CreateObject();
     json_add(payload, "agent", spawn_made(spawn, SPAWN_AGENT));

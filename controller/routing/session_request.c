@@ -115,7 +115,9 @@ static void on_deliver(const struct session_answer *answer, void *user)
         return;
     }
     call->error = *answer->error;
-    if (answer->error->outcome == SHP_OUTCOME_REJECTED) {
+    /* A conflict says that the receiver has the id: what became of it is asked, not guessed. */
+    if (answer->error->outcome == SHP_OUTCOME_REJECTED &&
+        answer->error->code != SHP_CODE_DUPLICATE_CONFLICT) {
         delivery.error = *answer->error;
         delivering_end(call, &delivery);
         return;
