@@ -30,6 +30,14 @@ void cli_print_error(const struct shp_error *error)
     fprintf(stderr, "  next: %s\n", shp_code_next(error->code));
 }
 
+int cli_printed(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "shepherdr: standard output cannot be written\n");
+    return status != 0 ? status : 1;
+}
+
 static void on_app_closed(struct app *app, void *user)
 {
     (void)app;
@@ -54,10 +62,18 @@ static int cli_run(struct cli *cli)
 {
     uv_run(&cli->loop, UV_RUN_DEFAULT);
     uv_loop_close(&cli->loop);
-    return cli->status;
+    return cli_printed(cli->status);
 }
 
 /* ---- agents -------------------------------------------------------------------------------- */
+
+/* The arguments were wrong, as told before anything was asked. */
+static bool wrong_call(int code)
+{
+    return code == SHP_CODE_INVALID_CALL || code == SHP_CODE_UNKNOWN_ACTION ||
+           code == SHP_CODE_UNKNOWN_FIELD || code == SHP_CODE_MISSING_FIELD ||
+           code == SHP_CODE_FIELD_INVALID;
+}
 
 static void on_agents_done(const struct operation_result *result, void *user)
 {
@@ -66,7 +82,7 @@ static void on_agents_done(const struct operation_result *result, void *user)
         char text[SHP_CODEC_ERROR_JSON_MAX];
         shp_codec_error_print(text, result->error);
         fprintf(stderr, "%s\n", text);
-        cli->status = 1;
+        cli->status = wrong_call(result->error->code) ? 2 : 1;
     } else {
         cJSON *value = cJSON_Duplicate(result->value, true);
         if (result->bulk_field)
@@ -86,6 +102,8 @@ static void on_agents_done(const struct operation_result *result, void *user)
 int cli_agents(const char *program_dir, const char *call)
 {
     struct cli cli = {0};
+    if (strcmp(call, "help") == 0)
+        call = "{}";
     cJSON *object = json_parse_object(call, strlen(call));
     if (!object) {
         struct shp_error error = {0};
@@ -141,8 +159,10 @@ static void on_machines_done(const struct operation_result *result, void *user)
         cli->status = 1;
     } else {
         const cJSON *machines = cJSON_GetObjectItemCaseSensitive(result->value, "machines");
-        if (result->warning)
-            fprintf(stderr, "shepherdr: warning: %s\n", result->warning);
+        if (cli->app->fleet->catalog_error.code) {
+            cli_print_error(&cli->app->fleet->catalog_error);
+            cli->status = 1;
+        }
         if (cli->json) {
             char *text = json_print(machines);
             printf("%s\n", text);

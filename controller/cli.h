@@ -8,14 +8,18 @@
 
 #include <stdbool.h>
 
-/* machines [--json]: the catalog with states, after one connect attempt each. */
+/* machines [--json]: the catalog with states, after one connect attempt each. 1 when the catalog
+ * cannot be read; the local machine is shown all the same. */
 int cli_machines(const char *program_dir, bool json);
 
-/* agents '<json>': one call of the tool; prints the result object as JSON. */
+/* agents '<json>' or help: one call of the tool; prints the result object as JSON. 2: no JSON, or
+ * arguments that the tool refuses unread. */
 int cli_agents(const char *program_dir, const char *call);
 
 struct shp_error;
 /* code (machine, step): cause, and the next action, on standard error. */
 void cli_print_error(const struct shp_error *error);
+/* At the end: status, or 1 when standard output did not take all of it. */
+int cli_printed(int status);
 
 #endif

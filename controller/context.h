@@ -34,7 +34,9 @@ struct context {
 /* From checked params of session_open. Copies. */
 void context_from_json(struct context *context, const cJSON *params);
 
-/* For commands: HERDR_* only inside a Herdr pane (HERDR_ENV=1), PI_CODING_AGENT_DIR, HOME. */
+/* For commands: socket, pane and workspace only inside a Herdr pane (HERDR_ENV=1); elsewhere
+ * HERDR_SESSION chooses and HERDR_BIN_PATH runs Herdr, as for Herdr's own commands.
+ * PI_CODING_AGENT_DIR, HOME. */
 void context_from_environment(struct context *context);
 void context_fini(struct context *context);
 

@@ -30,14 +30,17 @@ static int make_directories(const char *home)
     return 0;
 }
 
+/* errno 0: it is there and holds something else. NONBLOCK: a FIFO must not hold us up. */
 static bool read_id(const char *path, char out[33])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return false;
     char text[SHP_ID_HEX + 1];
     ssize_t got = read(fd, text, sizeof(text));
+    int saved = errno;
     close(fd);
+    errno = got < 0 ? saved : 0;
     if (got < SHP_ID_HEX || !shp_hex_valid(text, SHP_ID_HEX))
         return false;
     memcpy(out, text, SHP_ID_HEX);
@@ -77,7 +80,7 @@ int installation_id(char out[33], const char *home, struct shp_error *error)
 {
     char *path = xasprintf("%s/.pi/agent/shepherdr/installation", home);
     bool ok = read_id(path, out);
-    if (!ok && make_directories(home) == 0 && write_id(path) == 0)
+    if (!ok && errno == ENOENT && make_directories(home) == 0 && write_id(path) == 0)
         ok = read_id(path, out);
     if (!ok)
         shp_error_set(error, SHP_CODE_STORE_FAILED, NULL, "read installation id", "%s: %s", path,

@@ -1,5 +1,6 @@
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 static const char usage[] =
     "usage: shepherdr machines [--json]\n"
-    "       shepherdr agents '<json>'\n"
+    "       shepherdr agents '<json>' | help\n"
     "       shepherdr doctor [--json] [machine...]\n"
     "       shepherdr controller --stdio\n"
     "       shepherdr --version | --help\n"
@@ -24,6 +25,7 @@ static const char usage[] =
     "  doctor      for each machine: the layer that fails, why, and what to do\n"
     "  controller  serves a pi session over standard input and output (used by the extension)\n"
     "\n"
+    "Exit status: 0 done, 1 failed (why and what to do on standard error), 2 wrong usage.\n"
     "Machine ids come from `shepherdr machines`; `local` is this one.\n"
     "SHEPHERDR_LOG=error|warn|info|debug|trace sets what is logged to standard error.\n";
 
@@ -90,10 +92,20 @@ int main(int argc, char **argv)
     if (argc < 2)
         return wrong_usage("a command is missing", NULL);
     const char *command = argv[1];
-    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0)
-        return fputs(usage, stdout) < 0;
-    if (strcmp(command, "--version") == 0)
-        return printf("shepherdr %s (build %s)\n", SHP_VERSION, SHP_BUILD_ID) < 0;
+    bool help = strcmp(command, "--help") == 0 || strcmp(command, "help") == 0;
+    if (help || strcmp(command, "--version") == 0) {
+        if (argc > 2)
+            return wrong_usage("unknown argument", argv[2]);
+        if (help)
+            fputs(usage, stdout);
+        else
+            printf("shepherdr %s (build %s)\n", SHP_VERSION, SHP_BUILD_ID);
+        return cli_printed(0);
+    }
+    if (argc == 3 && strcmp(argv[2], "--help") == 0) {
+        fputs(usage, stdout);
+        return cli_printed(0);
+    }
     if (strcmp(command, "machines") == 0)
         return run_machines(program_dir, argc - 2, argv + 2);
     if (strcmp(command, "doctor") == 0)

@@ -6,6 +6,7 @@
 #include <uv.h>
 #include <cjson/cJSON.h>
 
+#include "base/id.h"
 #include "base/log.h"
 #include "controller/agents/operation.h"
 #include "controller/app.h"
@@ -326,6 +327,11 @@ static void open_session(struct stdio_server *server, uint32_t stream, const cJS
     respond(server, stream, result, NULL);
 }
 
+static bool operation_valid(const char *id)
+{
+    return strlen(id) == SHP_ID_HEX && shp_hex_valid(id, SHP_ID_HEX);
+}
+
 static bool params_valid(struct stdio_server *server, const struct shp_link_request *request,
                          const cJSON *params)
 {
@@ -342,7 +348,7 @@ static bool params_valid(struct stdio_server *server, const struct shp_link_requ
         shp_error_set(&error, SHP_CODE_INVALID_PARAMS, NULL, "request",
                       "session_open must come first");
     else if (request->message == SHP_MSG_AGENTS_CALL &&
-             strlen(json_string(params, "operation")) != 32)
+             !operation_valid(json_string(params, "operation")))
         shp_error_set(&error, SHP_CODE_INVALID_PARAMS, NULL, "request",
                       "operation: not 32 hex digits");
     else

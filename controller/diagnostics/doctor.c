@@ -215,7 +215,8 @@ static bool selected(const struct doctor_options *options, const char *id)
     return options->machines_len == 0;
 }
 
-static bool ids_known(const struct doctor *doctor, const struct fleet *fleet)
+/* 0: all ids are known; 2: one is not; 1: the catalog, which would tell, cannot be read. */
+static int check_ids(const struct doctor *doctor, const struct fleet *fleet)
 {
     for (size_t i = 0; i < doctor->options->machines_len; i++) {
         struct shp_error error = {0};
@@ -223,16 +224,16 @@ static bool ids_known(const struct doctor *doctor, const struct fleet *fleet)
             error.code == SHP_CODE_MACHINE_DISABLED)
             continue;
         cli_print_error(&error);
-        return false;
+        return error.code == SHP_CODE_MACHINE_UNKNOWN ? 2 : 1;
     }
-    return true;
+    return 0;
 }
 
 static void on_catalog(struct fleet *fleet, const struct shp_error *error, void *user)
 {
     struct doctor *doctor = user;
-    if (!ids_known(doctor, fleet)) {
-        doctor->status = 2;
+    doctor->status = check_ids(doctor, fleet);
+    if (doctor->status != 0) {
         app_close(doctor->app, on_app_closed, NULL);
         return;
     }
@@ -247,15 +248,16 @@ static void on_catalog(struct fleet *fleet, const struct shp_error *error, void 
     for (size_t i = 0; i < doctor->len; i++) {
         struct patient *patient = &doctor->patients[i];
         struct machine *machine = patient->machine;
-        struct shp_error disabled = {0};
         if (machine->local && error) {
             patient->findings[LAYER_CATALOG].status = FINDING_FAILED;
             patient->findings[LAYER_CATALOG].error = *error;
         } else if (machine->local) {
             snprintf(layer_ok(patient, LAYER_CATALOG)->text, sizeof(patient->findings[0].text),
                      "%zu machines", fleet->len - 1);
-        } else if (!fleet_find(fleet, machine->id, &disabled)) {
-            layer_failed(patient, LAYER_CATALOG, &disabled);
+        } else if (!machine->enabled) { /* somebody's wish, not a fault */
+            snprintf(layer_ok(patient, LAYER_CATALOG)->text, sizeof(patient->findings[0].text),
+                     "disabled in Herdr's catalog");
+            patient_done(patient);
             continue;
         } else {
             snprintf(layer_ok(patient, LAYER_CATALOG)->text, sizeof(patient->findings[0].text),
@@ -287,5 +289,5 @@ int doctor_run(const struct doctor_options *options)
     uv_run(&doctor.loop, UV_RUN_DEFAULT);
     uv_loop_close(&doctor.loop);
     free(doctor.patients);
-    return doctor.status;
+    return cli_printed(doctor.status);
 }

@@ -15,7 +15,7 @@ struct doctor_options {
     size_t machines_len;
 };
 
-/* 0: every machine is well; 1: something failed; 2: an id is unknown. */
+/* 0: every machine is well (or disabled); 1: something failed; 2: an id is unknown. */
 int doctor_run(const struct doctor_options *options);
 
 #endif
