@@ -74,9 +74,9 @@ static const char look[] =
     "fi;fi;";
 
 /*
- * After a cut in the upload nobody reads what sh says, also about a self-check that crashed: without
- * the trap SIGPIPE would end it before the temporary is removed. An empty file would run as an empty
- * script and pass its own check.
+ * After a cut in the upload nobody reads what sh says, also about a self-check that crashed:
+ * without the trap SIGPIPE would end it before the temporary is removed. An empty file would run as
+ * an empty script and pass its own check.
  */
 static const char install[] =
     "umask 077;trap \"\" PIPE;"

@@ -417,8 +417,7 @@ void machine_want(struct machine *machine, bool wanted)
         uv_timer_stop(&machine->retry);
     else if (machine->state == MACHINE_IDLE)
         machine_connect(machine);
-    else if ( machine->state == MACHINE_WAITING &&
-             !uv_is_active((uv_handle_t *)&machine->retry))
+    else if (machine->state == MACHINE_WAITING && !uv_is_active((uv_handle_t *)&machine->retry))
         schedule_retry(machine);
 }
 
