@@ -24,6 +24,7 @@ void shp__handshake_free(struct shp_session *session)
     if (!handshake)
         return;
     shp_buf_wipe(&handshake->in);
+    shp_noise_fini(&handshake->noise);
     shp_free(handshake->hello);
     shp_bytes_wipe(handshake, sizeof(*handshake));
     shp_free(handshake);

@@ -380,9 +380,11 @@ void shp_session_tick(struct shp_session *session, uint64_t now_ms)
         end_late_requests(session);
     if (session->state == SHP_SESSION_OPEN &&
         now_ms >= session->last_sent_ms + SHP_LIMIT_PING_INTERVAL_MS) {
-        put_ping(session);
-        /* Quiet for a while: what a large frame needed is not needed now. */
+        /* Quiet for a while: what large frames needed is not needed now. */
         session->trim_wanted = true;
+        if (shp_buf_len(&session->out) == 0)
+            shp_buf_fini(&session->out);
+        put_ping(session);
     }
 }
 

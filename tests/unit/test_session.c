@@ -517,6 +517,101 @@ static void large_head_travels_and_a_larger_one_is_refused(void **state)
                      SHP_LIMIT_HEAD_JSON_BYTES_MAX);
 }
 
+static void deadlines_pass_one_by_one(void **state)
+{
+    (void)state;
+    uint8_t id[16] = {0};
+    uint32_t streams[3];
+    static const uint32_t timeouts[3] = {300, 100, 200};
+    open_pair(SHP_SUITE_NOISE);
+    uint64_t start = pair.now_ms;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(shp_session_send_request(pair.a.session, CALL, id, timeouts[i], "{}", 2,
+                                                  true, NULL, start, &streams[i]),
+                         0);
+    static const int order[3] = {1, 2, 0};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(shp_session_deadline_ms(pair.a.session), start + timeouts[order[i]]);
+        shp_session_tick(pair.a.session, start + timeouts[order[i]]);
+        pair_take_events(&pair.a);
+        assert_int_equal(expect(&pair.a, SHP_EVENT_FAILED)->stream, streams[order[i]]);
+        expect_none(&pair.a);
+    }
+    assert_int_equal(shp_session_deadline_ms(pair.a.session),
+                     start + 300 + SHP_LIMIT_PING_INTERVAL_MS);
+}
+
+static void answered_question_that_never_ends_is_forgotten_in_time(void **state)
+{
+    (void)state;
+    open_pair(SHP_SUITE_PLAIN);
+    static const uint8_t head[] = "\x01\0\x10\x01"
+                                  "0123456789abcdef"
+                                  "\x64\0\0\0{}";
+    pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 1, head, sizeof(head) - 1);
+    expect(&pair.b, SHP_EVENT_REQUEST);
+    assert_int_equal(shp_session_send_response(pair.b.session, 1, "{}", 2, true), 0);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_BULK, 0, 1, "x", 1), 0);
+    shp_session_tick(pair.b.session, pair.now_ms + 100);
+    pair_take_events(&pair.b);
+    expect_none(&pair.b);
+    /* Forgotten: what was a rule for an open stream is ignored for an ended one. */
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 1, head, sizeof(head) - 1), 0);
+    assert_false(shp_session_closed(pair.b.session));
+}
+
+static void hello_without_usable_versions_is_refused(void **state)
+{
+    (void)state;
+    static const char *const hellos[] = {
+        "{}",
+        "{\"versions\":1}",
+        "{\"versions\":[1]}",
+        "{\"versions\":[\"1\",\"1\"]}",
+        "{\"versions\":[2,1]}",
+        "[1,1]",
+        "{\"versions\":[1,1]",
+    };
+    for (size_t i = 0; i < sizeof(hellos) / sizeof(hellos[0]); i++) {
+        assert_int_equal(pair_new(&pair, SHP_SUITE_PLAIN), 0);
+        assert_int_equal(
+            pair_inject(&pair, &pair.b, SHP_FRAME_HELLO, 0, 0, hellos[i], strlen(hellos[i])),
+            SHP_ERR_PROTOCOL);
+        assert_int_equal(expect(&pair.b, SHP_EVENT_CLOSED)->error.code, SHP_CODE_PROTOCOL_ERROR);
+        pair_free(&pair);
+    }
+    /* A frame that is no hello, and a hello that is followed before it was answered. */
+    assert_int_equal(pair_new(&pair, SHP_SUITE_PLAIN), 0);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_PING, 0, 0, "12345678", 8),
+                     SHP_ERR_PROTOCOL);
+    pair_free(&pair);
+    assert_int_equal(pair_new(&pair, SHP_SUITE_NOISE), 0);
+    static const uint8_t short_message[SHP_PSK_BYTES + 2] = {[SHP_PSK_BYTES + 1] = 47};
+    size_t taken;
+    assert_int_equal(
+        shp_session_feed(pair.b.session, short_message, sizeof(short_message), &taken, pair.now_ms),
+        SHP_ERR_AUTH);
+}
+
+static void bytes_before_our_hello_end_the_handshake(void **state)
+{
+    (void)state;
+    struct shp_session_config config = pair_config(SHP_ROLE_RESPONDER, SHP_SUITE_NOISE);
+    const uint8_t *out;
+    size_t taken;
+    assert_int_equal(pair_new(&pair, SHP_SUITE_NOISE), 0);
+    shp_session_free(pair.b.session);
+    config.hello_len = 0;
+    assert_int_equal(shp_session_new(&pair.b.session, &config), 0);
+    size_t len = shp_session_output(pair.a.session, &out);
+    assert_int_equal(shp_session_feed(pair.b.session, out, len, &taken, pair.now_ms), 0);
+    assert_int_equal(taken, len);
+    pair_take_events(&pair.b);
+    expect(&pair.b, SHP_EVENT_HELLO);
+    assert_int_equal(shp_session_feed(pair.b.session, out, 1, &taken, pair.now_ms), SHP_ERR_AUTH);
+    assert_int_equal(shp_session_set_hello(pair.b.session, "{}", 2), SHP_ERR_STATE);
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, close_pair)
 
 int main(void)
@@ -545,6 +640,10 @@ int main(void)
         CASE(orderly_close_reaches_the_peer_behind_heads),
         CASE(events_wait_before_more_bytes_are_taken),
         CASE(large_head_travels_and_a_larger_one_is_refused),
+        CASE(deadlines_pass_one_by_one),
+        CASE(answered_question_that_never_ends_is_forgotten_in_time),
+        CASE(hello_without_usable_versions_is_refused),
+        CASE(bytes_before_our_hello_end_the_handshake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -412,6 +412,164 @@ static void peer_that_asks_and_never_reads_is_dropped(void **state)
                 SHP_LIMIT_OUTPUT_BYTES_MAX + SHP_LIMIT_CONTROL_RESERVE_BYTES);
 }
 
+static void peer_that_breaks_a_rule_of_an_open_stream_is_dropped(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint8_t type;
+        uint8_t flags;
+        uint32_t stream; /* 1: the peer's request, whole; 2: a request of ours */
+        const char *payload;
+        size_t len;
+    } cases[] = {
+        {"second head", SHP_FRAME_HEAD, 1, 1, (const char *)request_head, sizeof(request_head) - 1},
+        {"bulk behind the end", SHP_FRAME_BULK, 1, 1, "x", 1},
+        {"bulk before the response", SHP_FRAME_BULK, 1, 2, "x", 1},
+        {"response with a message", SHP_FRAME_HEAD, 1, 2, "\2\0\1\0{}", 6},
+        {"error without a code", SHP_FRAME_HEAD, 1, 2, "\3\0\0\0{}", 6},
+        {"error without fin", SHP_FRAME_HEAD, 0, 2, "\3\0\1\0{}", 6},
+        {"more credit than there is", SHP_FRAME_CREDIT, 0, 2, "\xff\xff\xff\xff", 4},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        open_pair(SHP_SUITE_PLAIN);
+        assert_int_equal(pair_ask(&pair, &pair.b, CALL, "{}", 1, false, NULL), 2);
+        assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 1, 1, request_head,
+                                     sizeof(request_head) - 1),
+                         0);
+        int err = pair_inject(&pair, &pair.b, cases[i].type, cases[i].flags, cases[i].stream,
+                              cases[i].payload, cases[i].len);
+        if (err != SHP_ERR_PROTOCOL)
+            fail_msg("%s: %d", cases[i].name, err);
+        expect(&pair.b, SHP_EVENT_REQUEST);
+        assert_int_equal(expect(&pair.b, SHP_EVENT_FAILED)->error.code, SHP_CODE_PROTOCOL_ERROR);
+        expect(&pair.b, SHP_EVENT_CLOSED);
+        expect_none(&pair.b);
+        pair_free(&pair);
+    }
+}
+
+static void second_response_is_broken_but_an_error_may_follow_one(void **state)
+{
+    (void)state;
+    open_pair(SHP_SUITE_PLAIN);
+    pair_ask(&pair, &pair.b, CALL, "{}", 1, true, NULL);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 2, "\2\0\0\0{}", 6), 0);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 1, 2, "\3\0\x29\0{}", 6), 0);
+    expect(&pair.b, SHP_EVENT_RESPONSE);
+    assert_int_equal(expect(&pair.b, SHP_EVENT_FAILED)->error.code, SHP_CODE_HERDR_NO_ANSWER);
+    pair_ask(&pair, &pair.b, CALL, "{}", 1, true, NULL);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 4, "\2\0\0\0{}", 6), 0);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 4, "\2\0\0\0{}", 6),
+                     SHP_ERR_PROTOCOL);
+}
+
+static void answer_above_the_message_limit_fails_its_request_only(void **state)
+{
+    (void)state;
+    static uint8_t bulk[1024];
+    const uint8_t *out;
+    open_pair(SHP_SUITE_PLAIN);
+    pair_ask(&pair, &pair.b, CALL, "{}", 1, true, NULL);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 2, "\2\0\0\0{}", 6), 0);
+    for (int i = 0; i < SHP_LIMIT_MESSAGE_BYTES_MAX / 1024; i++) {
+        assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_BULK, 0, 2, bulk, sizeof(bulk)), 0);
+        shp_session_consume_output(pair.b.session, shp_session_output(pair.b.session, &out));
+        pair_forget_events(&pair.b);
+    }
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_BULK, 1, 2, bulk, 1), 0);
+    struct pair_event *failed = expect(&pair.b, SHP_EVENT_FAILED);
+    assert_int_equal(failed->error.code, SHP_CODE_MESSAGE_TOO_LARGE);
+    assert_int_equal(failed->error.outcome, SHP_OUTCOME_UNKNOWN);
+    assert_int_equal(shp_session_pending(pair.b.session), 0);
+    assert_int_equal(shp_session_output(pair.b.session, &out), 14);
+    assert_int_equal(out[4], SHP_FRAME_CANCEL);
+    assert_int_equal(out[12], SHP_CODE_MESSAGE_TOO_LARGE);
+}
+
+static void notifications_that_cannot_be_taken_are_dropped(void **state)
+{
+    (void)state;
+    const uint8_t *out;
+    open_pair(SHP_SUITE_PLAIN);
+    /* Unknown, and with bulk that nobody waits for. */
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, 1, "\4\0\xff\xff{}", 6), 0);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_BULK, 1, 1, "x", 1), 0);
+    uint32_t stream = 3;
+    for (int i = 0; i < SHP_LIMIT_STREAMS_OPEN_MAX; i++, stream += 2)
+        assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, stream, "\4\0\x11\1{}", 6),
+                         0);
+    assert_int_equal(pair.b.event_count, SHP_LIMIT_STREAMS_OPEN_MAX);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, stream, "\4\0\x11\1{}", 6), 0);
+    assert_int_equal(pair.b.event_count, SHP_LIMIT_STREAMS_OPEN_MAX);
+    assert_int_equal(shp_session_output(pair.b.session, &out), 0);
+    /* One ends, one more fits. */
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_BULK, 1, 3, "", 0), 0);
+    assert_int_equal(pair_inject(&pair, &pair.b, SHP_FRAME_HEAD, 0, stream + 2, "\4\0\x11\1{}", 6),
+                     0);
+    assert_int_equal(pair.b.event_count, SHP_LIMIT_STREAMS_OPEN_MAX + 2);
+}
+
+static void error_answer_waits_for_room_as_heads_do(void **state)
+{
+    (void)state;
+    static uint8_t data[SHP_LIMIT_STREAM_CREDIT_BYTES];
+    static char json[SHP_LIMIT_HEAD_JSON_BYTES_MAX];
+    struct shp_error error;
+    size_t taken;
+    uint8_t id[16] = {0};
+    uint32_t stream;
+    memset(json, ' ', sizeof(json));
+    memcpy(json, "{}", 2);
+    open_pair(SHP_SUITE_PLAIN);
+    pair_ask(&pair, &pair.a, CALL, "{}", 1, true, NULL);
+    pair_run(&pair);
+    uint32_t asked = expect(&pair.b, SHP_EVENT_REQUEST)->stream;
+    for (int i = 0; i < 3; i++) {
+        stream = pair_ask(&pair, &pair.b, CALL, "{}", 1, false, NULL);
+        shp_session_send_bulk(pair.b.session, stream, data, sizeof(data), true, &taken);
+    }
+    assert_int_equal(shp_session_send_request(pair.b.session, CALL, id, 1000, json, sizeof(json),
+                                              true, NULL, pair.now_ms, &stream),
+                     0);
+    shp_error_set(&error, SHP_CODE_HERDR_ERROR, NULL, "step", "cause");
+    assert_int_equal(shp_session_send_error(pair.b.session, asked, &error), SHP_ERR_AGAIN);
+    assert_int_equal(shp_session_send_response(pair.b.session, asked, json, sizeof(json), true),
+                     SHP_ERR_AGAIN);
+    pair_run(&pair);
+    expect(&pair.b, SHP_EVENT_WRITABLE);
+    assert_int_equal(shp_session_send_error(pair.b.session, asked, &error), 0);
+    pair_run(&pair);
+    struct pair_event *event;
+    while ((event = pair_next(&pair.a)) && event->type != SHP_EVENT_FAILED)
+        ;
+    assert_non_null(event);
+    assert_int_equal(event->error.code, SHP_CODE_HERDR_ERROR);
+}
+
+static void stream_in_the_middle_of_the_round_can_be_given_up(void **state)
+{
+    (void)state;
+    static uint8_t data[1000];
+    uint32_t streams[3];
+    size_t taken;
+    open_pair(SHP_SUITE_NOISE);
+    for (int i = 0; i < 3; i++) {
+        streams[i] = pair_ask(&pair, &pair.a, CALL, "{}", 1, false, NULL);
+        shp_session_send_bulk(pair.a.session, streams[i], data, sizeof(data), true, &taken);
+    }
+    assert_int_equal(shp_session_cancel(pair.a.session, streams[1], SHP_CODE_CANCELED), 0);
+    assert_int_equal(shp_session_cancel(pair.a.session, streams[2], SHP_CODE_CANCELED), 0);
+    pair_run(&pair);
+    size_t bulk = 0;
+    for (struct pair_event *event; (event = pair_next(&pair.b));)
+        if (event->type == SHP_EVENT_BULK) {
+            assert_int_equal(event->stream, streams[0]);
+            bulk += event->data_len;
+        }
+    assert_int_equal(bulk, sizeof(data));
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, close_pair)
 
 int main(void)
@@ -432,6 +590,12 @@ int main(void)
         CASE(changed_byte_ends_a_noise_session_silently),
         CASE(replayed_frame_ends_a_noise_session),
         CASE(peer_that_asks_and_never_reads_is_dropped),
+        CASE(peer_that_breaks_a_rule_of_an_open_stream_is_dropped),
+        CASE(second_response_is_broken_but_an_error_may_follow_one),
+        CASE(answer_above_the_message_limit_fails_its_request_only),
+        CASE(notifications_that_cannot_be_taken_are_dropped),
+        CASE(error_answer_waits_for_room_as_heads_do),
+        CASE(stream_in_the_middle_of_the_round_can_be_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
