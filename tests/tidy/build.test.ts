@@ -56,6 +56,22 @@ test("a helper above 320 KiB is refused", (context) => {
   assert.match(checked.output, /limit is 320\s+KiB/);
 });
 
+test("an installed tree holds the command and what it sends", (context) => {
+  const build = dirname(dirname(helper));
+  if (!existsSync(join(build, "pi-ext/pi-ext.mjs"))) {
+    context.skip(`no ${build}/pi-ext/pi-ext.mjs; run make build`);
+    return;
+  }
+  const prefix = join(scratch(context), "prefix");
+  const installed = run("cmake", ["--install", build, "--prefix", prefix]);
+  assert.equal(installed.status, 0, installed.output);
+  assert.ok(existsSync(join(prefix, "libexec/shepherdr/pi-ext.mjs")));
+  assert.equal(checkHelper(join(prefix, "libexec/shepherdr/shepherdr-helper")).status, 0);
+  const version = run(join(prefix, "bin/shepherdr"), ["--version"]);
+  assert.equal(version.status, 0, version.output);
+  assert.match(version.stdout, /\b0\.1\.0\b/);
+});
+
 function buildId(tree: string, variant = "plain"): string {
   const output = join(tree, "out.txt");
   const made = run("cmake", [
