@@ -35,7 +35,7 @@ const { values: options } = parseArgs({
 
 const effort: measure.Effort = {
     rounds: options.quick ? 5 : 15,
-    calls: options.quick ? 400 : 1000,
+    calls: options.quick ? 2000 : 10_000,
     crowdRounds: options.quick ? 1 : 3,
     cpuCalls: options.quick ? 4000 : 10_000,
     transcriptBytes: (options.large ? 1024 : 256) * 1024 * 1024,
@@ -60,7 +60,7 @@ async function onRig(lines: Line[]): Promise<void> {
         const helper = (await rig.link.do("identity")).pid ?? -1;
         const idle = pssMiB(helper);
         progress("calls");
-        lines.push(...(await measure.calls(rig, effort, helper)));
+        lines.push(...(await measure.latency(rig, effort)), ...(await measure.cpu(rig, effort, helper)));
         progress("4 MiB replies");
         lines.push(...(await measure.bulk(rig, effort)));
         lines.push(...(await measure.helperMemory(rig, helper, idle)));

@@ -198,6 +198,21 @@ static void run_program(char *const argv[], struct bench_samples *samples)
     bench_samples_add(samples, bench_now_ns() - start);
 }
 
+/* All of them at once, from the first start to the last end. */
+static void run_together(char *const argv[], long count, struct bench_samples *samples)
+{
+    uint64_t start = bench_now_ns();
+    struct child *children = calloc((size_t)count, sizeof(*children));
+    if (!children)
+        bench_die("together", "no memory");
+    for (long i = 0; i < count; i++)
+        children[i] = child_start(argv);
+    for (long i = 0; i < count; i++)
+        child_end(&children[i], true);
+    free(children);
+    bench_samples_add(samples, bench_now_ns() - start);
+}
+
 /* From start of the program to its first line, which must hold word. */
 static void run_ready(char *const argv[], const char *word, struct bench_samples *samples)
 {
@@ -249,6 +264,7 @@ static void pull(const struct child *from, size_t bytes)
 
 /*
  * run N argv...          start to end, N times
+ * together N argv...     N at once, first start to last end
  * ready N WORD argv...   start to the line with WORD
  * open argv...           start the far end for echo, floor and pull; one byte must come back
  * echo N | unix N PATH | floor N PATH   200 bytes: over the far end, over a fresh socket, both
@@ -273,6 +289,10 @@ static int drive(void)
             far = child_start(command.word + 1);
         if (strcmp(name, "shut") == 0)
             child_end(&far, false);
+        if (strcmp(name, "together") == 0) {
+            run_together(command.word + 2, count, &samples);
+            count = 0;
+        }
         for (long i = 0; i < count; i++) {
             struct sockaddr_un address = {0};
             if (strcmp(name, "unix") == 0 || strcmp(name, "floor") == 0)

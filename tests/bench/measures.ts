@@ -14,7 +14,7 @@ import { sleep } from "../support/process.ts";
 
 export interface Effort {
     rounds: number;
-    /** Calls per round of the latency lines. */
+    /** Calls of the latency lines. */
     calls: number;
     /** Rounds of 16 machines at once. */
     crowdRounds: number;
@@ -23,6 +23,10 @@ export interface Effort {
     transcriptBytes: number;
 }
 
+/* Short rounds: value and baseline meet the same moments of the machine. */
+const CALLS_OF_ROUND = 200;
+const TAIL_MOST = 3;
+const CPU_ROUNDS = 4;
 const BIG_BYTES = 4 * 1024 * 1024;
 const BIG_COUNT = 4;
 const MIB = 1024 * 1024;
@@ -60,12 +64,12 @@ export async function connecting(rig: Rig, effort: Effort): Promise<Line[]> {
     }
     const difference = differenceOf(fresh, warm) / 1000;
     return [
-        line("connect.warm", "warm connect to ready (openssh)", `${ms(median(warm))}; ssh host true ${ms(median(login))}`,
-            ratioOf(warm, login), "×", { text: "≤ 1.1 × ssh host true", most: 1.1 }),
+        line("connect.warm", "warm connect to ready (openssh)",
+            `${ms(median(warm))}; ssh host true ${ms(median(login))}`, ratioOf(warm, login), "×", { text: "≤ 1.1 × ssh host true", most: 1.1 }),
         line("connect.first", "first connect with install", `${ms(median(fresh))}; warm ${ms(median(warm))}`,
             difference, "ms", { text: "≤ warm + 40 ms", most: 40, absolute: true }),
-        line("connect.node", "warm connect beside the Node bridge", `${ms(median(warm))}; Node ${ms(median(node))}`,
-            median(warm) / median(node), "× Node"),
+        line("connect.node", "warm connect beside the Node bridge",
+            `${ms(median(warm))}; Node ${ms(median(node))}`, median(warm) / median(node), "× Node"),
     ];
 }
 
@@ -76,7 +80,7 @@ export async function query(rig: Rig, effort: Effort): Promise<Line[]> {
 }
 
 export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
-    const ours: number[] = [], node: number[] = [], logins: number[] = [];
+    const ours: number[] = [], node: number[] = [], together: number[] = [], single: number[] = [];
     let pss = NaN, sshPss = NaN;
     for (let i = 0; i < effort.crowdRounds; i++) {
         await rig.quiet();
@@ -87,19 +91,22 @@ export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
         }
         await rig.link.do("shut");
         await rig.quiet();
+        together.push(only(await rig.floor.do("together", MACHINES, "ssh", "-T", rig.alias, "true")));
+        await rig.quiet();
         node.push(only(await openClose(rig.node, MACHINES)));
         await rig.quiet();
-        const started = performance.now();
-        await rig.floor.do("run", MACHINES, "ssh", "-T", rig.alias, "true");
-        logins.push((performance.now() - started) * 1000);
+        const answer = await rig.floor.do("run", MACHINES, "ssh", "-T", rig.alias, "true");
+        single.push(answer.us.reduce((sum, us) => sum + us, 0));
     }
-    const measured = `${ms(median(ours))}; Node ${ms(median(node))}; 16 logins one by one ${ms(median(logins))}`;
     return [
-        line("crowd.ready", "16 machines at once, all ready", measured, ratioOf(ours, node), "× Node",
-            { text: "≤ 1/8 of Node", most: 1 / 8 }),
-        line("crowd.logins", "the same beside 16 × ssh host true, one by one", measured, ratioOf(ours, logins), "×"),
-        line("controller.pss", "controller PSS, 16 machines", `without its ssh children, which have ${sshPss.toFixed(1)} MiB`,
-            pss, "MiB", { text: "≤ 24 MiB (64 × 50 agents)", most: 24 }),
+        line("crowd.ready", `${MACHINES} machines at once, all ready`,
+            `${ms(median(ours))}; Node ${ms(median(node))}`, ratioOf(ours, node), "× Node", { text: "≤ 1/8 of Node", most: 1 / 8 }),
+        line("crowd.floor", `the same beside ${MACHINES} × ssh host true at once`,
+            ms(median(together)), ratioOf(ours, together), "×"),
+        line("crowd.logins", `the same beside ${MACHINES} × ssh host true one by one`,
+            ms(median(single)), ratioOf(ours, single), "×"),
+        line("controller.pss", `controller PSS, ${MACHINES} machines`,
+            `without its ssh children, which have ${sshPss.toFixed(1)} MiB`, pss, "MiB", { text: "≤ 24 MiB (64 × 50 agents)", most: 24 }),
     ];
 }
 
@@ -123,42 +130,68 @@ async function cpuDuring(driven: Driven, calls: number): Promise<Cpu> {
     return { near: (after.near - before.near) * per10k, ssh: (after.ssh - before.ssh) * per10k };
 }
 
-export async function calls(rig: Rig, effort: Effort, helper: number): Promise<Line[]> {
-    const our: Record<"p50" | "p99", number[]> = { p50: [], p99: [] };
-    const floor: Record<"p50" | "p99", number[]> = { p50: [], p99: [] };
-    const node: number[] = [];
-    const note = (to: Record<"p50" | "p99", number[]>, answer: Answer): void => {
-        to.p50.push(median(answer.us));
-        to.p99.push(quantile(answer.us, 0.99));
-    };
+/** Calls of one kind: the medians of the rounds, and all of them for the tail. */
+class Latency {
+    readonly medians: number[] = [];
+    private readonly all: number[] = [];
+
+    add(answer: Answer): void {
+        this.medians.push(median(answer.us));
+        this.all.push(...answer.us);
+    }
+
+    get p99(): number {
+        return quantile(this.all, 0.99);
+    }
+
+    /** p99 beside the median. */
+    get tail(): number {
+        return this.p99 / median(this.all);
+    }
+}
+
+export async function latency(rig: Rig, effort: Effort): Promise<Line[]> {
+    const our = new Latency(), floor = new Latency(), node = new Latency();
     await rig.floor.do("open", "ssh", "-T", rig.alias, "cat");
     for (const driven of [rig.link, rig.node]) await driven.do("calls", 200);
     await rig.floor.do("floor", 200, rig.socket);
-    for (let i = 0; i < effort.rounds; i++) {
-        note(floor, await rig.floor.do("floor", effort.calls, rig.socket));
-        note(our, await rig.link.do("calls", effort.calls));
-        node.push(median((await rig.node.do("calls", Math.ceil(effort.calls / 4))).us));
+    for (let i = 0; i < effort.calls / CALLS_OF_ROUND; i++) {
+        floor.add(await rig.floor.do("floor", CALLS_OF_ROUND, rig.socket));
+        our.add(await rig.link.do("calls", CALLS_OF_ROUND));
+        node.add(await rig.node.do("calls", CALLS_OF_ROUND));
     }
     await rig.floor.do("shut");
+    /* Where plain blocking C on the same machine misses the goal as well, the machine is too busy to tell. */
+    const busy = floor.tail > TAIL_MOST;
+    return [
+        line("call.median", "Herdr call, 200 B, median",
+            `${ms(median(our.medians))}; floor ${ms(median(floor.medians))}; Node ${ms(median(node.medians))}`,
+            ratioOf(our.medians, floor.medians), "×", { text: "≤ 1.5 × (ssh cat echo + fresh socket call)", most: 1.5 }),
+        line("call.p99", "Herdr call, 200 B, p99",
+            `${ms(our.p99)}; floor ${ms(floor.p99)} = ${floor.tail.toFixed(1)} × its median; Node ${ms(node.p99)}`,
+            our.tail, "×", { text: `≤ ${TAIL_MOST} × median`, most: TAIL_MOST, absolute: busy }),
+    ];
+}
 
-    const rounds = 4;
+export async function cpu(rig: Rig, effort: Effort, helper: number): Promise<Line[]> {
     const ours: Cpu[] = [], theirs: Cpu[] = [], helperCpu: number[] = [];
-    for (let i = 0; i < rounds; i++) {
+    const calls = effort.cpuCalls / CPU_ROUNDS;
+    for (let i = 0; i < CPU_ROUNDS; i++) {
         const before = cpuMs(helper);
-        ours.push(await cpuDuring(rig.link, effort.cpuCalls / rounds));
-        helperCpu.push((cpuMs(helper) - before) / (effort.cpuCalls / rounds) * 10_000);
-        theirs.push(await cpuDuring(rig.node, effort.cpuCalls / rounds));
+        ours.push(await cpuDuring(rig.link, calls));
+        helperCpu.push((cpuMs(helper) - before) / calls * 10_000);
+        theirs.push(await cpuDuring(rig.node, calls));
     }
     const sum = (of: Cpu): number => of.near + of.ssh;
     const near = median(ours.map((c) => c.near)), ssh = median(ours.map((c) => c.ssh));
+    const node = `${median(theirs.map((c) => c.near)).toFixed(0)} + ssh ${median(theirs.map((c) => c.ssh)).toFixed(0)} ms`;
     return [
-        line("call.median", "Herdr call, 200 B, median", `${ms(median(our.p50))}; floor ${ms(median(floor.p50))}; Node ${ms(median(node))}`,
-            ratioOf(our.p50, floor.p50), "×", { text: "≤ 1.5 × (ssh cat echo + fresh socket call)", most: 1.5 }),
-        line("call.p99", "Herdr call, 200 B, p99", `${ms(median(our.p99))}; floor's own ${(ratioOf(floor.p99, floor.p50)).toFixed(1)} × its median`,
-            ratioOf(our.p99, our.p50), "×", { text: "≤ 3 × median", most: 3 }),
-        line("cpu.controller", "controller CPU, 10,000 calls", `${near.toFixed(0)} + ssh ${ssh.toFixed(0)} ms; Node ${median(theirs.map(sum)).toFixed(0)} ms with its ssh`,
+        line("cpu.controller", "controller and ssh, CPU of 10,000 calls",
+            `${near.toFixed(0)} + ssh ${ssh.toFixed(0)} ms; Node ${node}`,
             ratioOf(ours.map(sum), theirs.map(sum)), "× Node", { text: "≤ 0.35 × Node", most: 0.35 }),
-        line("cpu.helper", "helper CPU, 10,000 calls", `${median(helperCpu).toFixed(0)} ms`, median(helperCpu), "ms"),
+        line("cpu.own", "of which the controller alone", `${near.toFixed(0)} ms; Node's without its ssh`,
+            ratioOf(ours.map((c) => c.near), theirs.map((c) => c.near)), "× Node"),
+        line("cpu.helper", "helper, CPU of 10,000 calls", "", median(helperCpu), "ms"),
     ];
 }
 
@@ -178,10 +211,12 @@ export async function bulk(rig: Rig, effort: Effort): Promise<Line[]> {
     }
     await rig.floor.do("shut");
     return [
-        line("bulk.speed", "4 MiB reply relayed", `${median(relayed).toFixed(0)} MB/s; plain ssh ${median(floor).toFixed(0)}; Node ${median(node).toFixed(1)}; read as JSON ${median(parsed).toFixed(0)}`,
+        line("bulk.speed", "4 MiB reply relayed",
+            `plain ssh ${median(floor).toFixed(0)}, Node ${median(node).toFixed(1)}, read as JSON ${median(parsed).toFixed(0)} MB/s`,
             median(relayed), "MB/s", { text: "≥ 80 MB/s", least: 80, absolute: true }),
         line("bulk.ratio", "the same beside plain ssh", "one direction, nothing but ssh between", ratioOf(relayed, floor), "×"),
-        line("bulk.ping", "ping during it", `median ${ms(median(pings))}, p99 ${ms(quantile(pings, 0.99))}, max ${ms(Math.max(...pings))} of ${pings.length}`,
+        line("bulk.ping", "ping during it",
+            `median ${ms(median(pings))}, p99 ${ms(quantile(pings, 0.99))}, max ${ms(Math.max(...pings))} of ${pings.length}`,
             quantile(pings, 0.99) / 1000, "ms p99", { text: "≤ 20 ms", most: 20, absolute: true }),
     ];
 }
@@ -197,7 +232,8 @@ export async function helperStart(rig: Rig, effort: Effort): Promise<Line[]> {
     }
     const kib = fs.statSync(helperFile).size / 1024;
     return [
-        line("helper.size", "helper size", `aim 256 KiB: ${kib <= 256 ? "reached" : "not reached"}`, kib, "KiB", { text: "≤ 320 KiB", most: 320 }),
+        line("helper.size", "helper size", `aim 256 KiB: ${kib <= 256 ? "reached" : "not reached"}`, kib, "KiB",
+            { text: "≤ 320 KiB", most: 320 }),
         line("helper.start", "helper start, exec to ready line", `/bin/true, start to end ${ms(median(nothing))}`,
             median(ready) / 1000, "ms", { text: "≤ 5 ms", most: 5, absolute: true }),
     ];
@@ -225,7 +261,8 @@ export async function helperMemory(rig: Rig, helper: number, idle: number): Prom
     const after = pssMiB(helper);
     return [
         line("helper.idle", "helper PSS, idle", "after the handshake", idle, "MiB", { text: "≤ 1 MiB", most: 1 }),
-        line("helper.load", "helper PSS, under load", `calls ${during[0]?.toFixed(2)}, 4 MiB replies ${during[1]?.toFixed(2)}, afterwards ${after.toFixed(2)} MiB`,
+        line("helper.load", "helper PSS, under load",
+            `calls ${during[0]?.toFixed(2)}, 4 MiB replies ${during[1]?.toFixed(2)}, afterwards ${after.toFixed(2)} MiB`,
             Math.max(...during, after), "MiB", { text: "≤ 4 MiB", most: 4 }),
     ];
 }
@@ -245,9 +282,11 @@ export function writeTranscript(file: string, bytes: number): void {
     const output = randomBytes(48 * 1024).toString("base64");
     while (written < bytes) {
         message({ role: "user", content: [{ type: "text", text: "Go on with the next file." }] });
-        message({ role: "assistant", content: [{ type: "toolCall", id: "c", name: "read", arguments: { path: "x" } }], stopReason: "toolUse" });
-        message({ role: "toolResult", toolCallId: "c", toolName: "read", content: [{ type: "text", text: output }], isError: false });
-        message({ role: "assistant", content: [{ type: "text", text: "The file is fine. ".repeat(40) }], stopReason: "stop" });
+        const call = { type: "toolCall", id: "c", name: "read", arguments: { path: "x" } };
+        const result = [{ type: "text", text: output }];
+        message({ role: "assistant", content: [call], stopReason: "toolUse" });
+        message({ role: "toolResult", toolCallId: "c", toolName: "read", content: result, isError: false });
+        message({ role: "assistant", content: [{ type: "text", text: "It is fine. ".repeat(60) }], stopReason: "stop" });
     }
     fs.closeSync(fd);
 }
@@ -262,8 +301,10 @@ export async function transcript(rig: Rig, effort: Effort, helper: number): Prom
         const answer = await rig.link.do("latest", effort.rounds, file);
         const size = `${Math.round(effort.transcriptBytes / MIB)} MiB`;
         return [
-            line("latest.time", "latest reply of a large transcript", `${size} file, warm`, median(answer.us) / 1000, "ms", { text: "≤ 10 ms (1 GiB)", most: 10, absolute: true }),
-            line("latest.memory", "its extra memory in the helper", `${size} file`, Math.max(0, peakRssMiB(helper) - before), "MiB", { text: "≤ 2 MiB", most: 2 }),
+            line("latest.time", "latest reply of a large transcript", `${size}, file in the page cache`,
+                median(answer.us) / 1000, "ms", { text: "≤ 10 ms (1 GiB)", most: 10, absolute: true }),
+            line("latest.memory", "its extra memory in the helper", size,
+                Math.max(0, peakRssMiB(helper) - before), "MiB", { text: "≤ 2 MiB", most: 2 }),
         ];
     } finally {
         fs.rmSync(file);
