@@ -210,7 +210,9 @@ export class Herdr {
                 out.push(`  --- ${pane.pane_id} ${pane.label ?? ""} agent=${pane.agent ?? "-"} ${pane.agent_status}\n${text}`);
             }
         } catch (err) {
-            out.push(`  --- herdr: ${err instanceof Error ? err.message : String(err)}; ${this.child?.stderr ?? "not started"}`);
+            const { child } = this;
+            const state = child === undefined ? "not started" : child.ended ? `ended with ${child.code ?? child.signal}` : "running";
+            out.push(`  --- herdr: ${err instanceof Error ? err.message : String(err)}; ${state}: ${child?.stderr ?? ""}`);
         }
         return out.join("\n");
     }
