@@ -173,6 +173,24 @@ static void complete(struct shp_link *link, struct shp_link_ask *ask,
     give_credit(link);
 }
 
+static void fail_ask(struct shp_link *link, struct shp_link_ask *ask)
+{
+    struct shp_error error;
+    struct shp_link_answer answer = {.error = &error, .json = ""};
+
+    shp_error_set(&error, ask->failed, NULL, "answer", "no memory for the answer");
+    error.outcome = SHP_OUTCOME_UNKNOWN;
+    complete(link, ask, &answer);
+}
+
+/* A cancelled request still gets its FAILED event; one whose answer has come whole gets none. */
+static void give_up(struct shp_link *link, struct shp_link_ask *ask)
+{
+    ask->failed = SHP_CODE_OUT_OF_MEMORY;
+    if (shp_session_cancel(link->session, ask->stream, ask->failed) != 0)
+        fail_ask(link, ask);
+}
+
 void shp_link_ask_response(struct shp_link *link, const struct shp_event *event)
 {
     struct shp_link_ask *ask = event->user;
@@ -184,10 +202,8 @@ void shp_link_ask_response(struct shp_link *link, const struct shp_event *event)
         return;
     }
     ask->json = shp_strndup(event->json, event->json_len);
-    if (ask->json == NULL) {
-        ask->failed = SHP_CODE_OUT_OF_MEMORY;
-        shp_session_cancel(link->session, ask->stream, SHP_CODE_OUT_OF_MEMORY);
-    }
+    if (ask->json == NULL)
+        give_up(link, ask);
 }
 
 static bool keep_bulk(struct shp_link *link, struct shp_link_ask *ask, const uint8_t *data,
@@ -223,8 +239,7 @@ void shp_link_ask_bulk(struct shp_link *link, const struct shp_event *event)
     if (ask->failed != 0)
         return;
     if (!keep_bulk(link, ask, event->data, event->data_len)) {
-        ask->failed = SHP_CODE_OUT_OF_MEMORY;
-        shp_session_cancel(link->session, ask->stream, SHP_CODE_OUT_OF_MEMORY);
+        give_up(link, ask);
         return;
     }
     if (event->fin) {
@@ -244,11 +259,10 @@ void shp_link_ask_failed(struct shp_link *link, const struct shp_event *event)
     struct shp_error error = event->error;
     struct shp_link_answer answer = {.error = &error, .json = event->json};
 
-    if (ask->failed != 0) {
-        shp_error_set(&error, ask->failed, NULL, "answer", "no memory for the answer");
-        error.outcome = SHP_OUTCOME_UNKNOWN;
-    }
-    complete(link, ask, &answer);
+    if (ask->failed != 0)
+        fail_ask(link, ask);
+    else
+        complete(link, ask, &answer);
 }
 
 int shp_link_request(struct shp_link *link, uint16_t message, const uint8_t *id,
