@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define SSHD "/usr/sbin/sshd"
+#define PORT_TRIES 5
 #define START_TRIES 500
 #define START_WAIT_US 20000
 
@@ -49,21 +50,16 @@ __attribute__((format(printf, 4, 5))) static int write_file(const struct sshd_fi
     return chmod(path, mode);
 }
 
-static int bind_port(int *port)
+/* A port that is free now. */
+static int find_port(int *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*port)};
+    struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (fd < 0)
         return -1;
-    if (*port != 0) {
-        int err = connect(fd, (struct sockaddr *)&address, sizeof(address));
-
-        close(fd);
-        return err;
-    }
     if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         getsockname(fd, (struct sockaddr *)&address, &len) != 0) {
         close(fd);
@@ -74,20 +70,24 @@ static int bind_port(int *port)
     return 0;
 }
 
+static int make_keys(const struct sshd_fixture *fixture)
+{
+    return run("cd '%s' && mkdir home && for key in host other user stranger; do "
+               "ssh-keygen -q -t ed25519 -N '' -C test -f $key || exit 1; done && "
+               "cp user.pub authorized_keys && : > known_empty",
+               fixture->directory);
+}
+
 static int write_files(struct sshd_fixture *fixture)
 {
     const char *dir = fixture->directory;
     const struct passwd *user = getpwuid(geteuid());
     int refused = 0;
 
-    if (user == NULL || bind_port(&refused) != 0)
+    if (user == NULL || find_port(&refused) != 0)
         return -1;
-    if (run("cd '%s' && mkdir home && for key in host other user stranger; do "
-            "ssh-keygen -q -t ed25519 -N '' -C test -f $key || exit 1; done && "
-            "cp user.pub authorized_keys && "
-            "awk '{print \"[127.0.0.1]:%d \" $1 \" \" $2}' host.pub > known_good && "
-            "awk '{print \"[127.0.0.1]:%d \" $1 \" \" $2}' other.pub > known_changed && "
-            ": > known_empty",
+    if (run("cd '%s' && awk '{print \"[127.0.0.1]:%d \" $1 \" \" $2}' host.pub > known_good && "
+            "awk '{print \"[127.0.0.1]:%d \" $1 \" \" $2}' other.pub > known_changed",
             dir, fixture->port, fixture->port) != 0)
         return -1;
     if (write_file(fixture, "sshd_config", 0600,
@@ -95,7 +95,7 @@ static int write_files(struct sshd_fixture *fixture)
                    "AuthorizedKeysFile %s/authorized_keys\nStrictModes no\nUsePAM no\n"
                    "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
                    "PermitRootLogin yes\nPermitUserEnvironment no\nMaxStartups 100\n"
-                   "MaxSessions 1\nLogLevel ERROR\nSetEnv HOME=%s\n",
+                   "MaxSessions 1\nLogLevel INFO\nSetEnv HOME=%s\n",
                    fixture->port, dir, dir, fixture->home) != 0)
         return -1;
     if (write_file(fixture, "client_config", 0600,
@@ -135,13 +135,30 @@ static int spawn_sshd(struct sshd_fixture *fixture)
         _exit(127);
     }
     for (int i = 0; i < START_TRIES; i++) {
-        if (waitpid(fixture->pid, NULL, WNOHANG) != 0)
+        siginfo_t ended = {0};
+
+        if (waitid(P_PID, (id_t)fixture->pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            ended.si_pid != 0)
             break;
-        if (bind_port(&fixture->port) == 0)
+        /* Its own word: another process may have taken the port meanwhile and answer there. */
+        if (run("grep -q '^Server listening' '%s' 2>/dev/null", log) == 0)
             return 0;
         usleep(START_WAIT_US);
     }
     run("cat '%s' >&2", log);
+    kill(fixture->pid, SIGKILL);
+    waitpid(fixture->pid, NULL, 0);
+    fixture->pid = 0;
+    return -1;
+}
+
+static int start_on_some_port(struct sshd_fixture *fixture)
+{
+    for (int i = 0; i < PORT_TRIES; i++) {
+        fixture->port = 0;
+        if (find_port(&fixture->port) == 0 && write_files(fixture) == 0 && spawn_sshd(fixture) == 0)
+            return 0;
+    }
     return -1;
 }
 
@@ -160,7 +177,7 @@ int sshd_fixture_start(struct sshd_fixture *fixture)
         return -1;
     snprintf(fixture->ssh, sizeof(fixture->ssh), "%s/ssh", fixture->directory);
     snprintf(fixture->home, sizeof(fixture->home), "%s/home", fixture->directory);
-    if (bind_port(&fixture->port) == 0 && write_files(fixture) == 0 && spawn_sshd(fixture) == 0)
+    if (make_keys(fixture) == 0 && start_on_some_port(fixture) == 0)
         return 0;
     fprintf(stderr, "skipped: sshd does not start\n");
     sshd_fixture_stop(fixture);
