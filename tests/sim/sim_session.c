@@ -134,7 +134,7 @@ static size_t random_total(void)
     case 0:
         return 0;
     case 1:
-        return roll(fine ? 20000 : 600000);
+        return roll(fine ? 20000 : 1000000);
     case 2:
         return fine || !one_in(12) ? roll(70000) : SHP_LIMIT_MESSAGE_BYTES_MAX - roll(2);
     default:
@@ -189,9 +189,10 @@ static void ask(int from)
  */
 static bool push(struct shp_session *session, uint32_t stream, struct flow *flow, bool ignored)
 {
-    static uint8_t data[32768]; /* what is refused was made for nothing */
+    static uint8_t data[200000];
     size_t left = flow->total - flow->sent;
-    size_t len = left < sizeof(data) ? left : sizeof(data);
+    size_t most = fine ? 4096 : sizeof(data);
+    size_t len = left < most ? left : most;
     if (len > 0 && one_in(2))
         len = roll((uint32_t)len) + 1;
     for (size_t i = 0; i < len; i++)

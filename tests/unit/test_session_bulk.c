@@ -570,6 +570,31 @@ static void stream_in_the_middle_of_the_round_can_be_given_up(void **state)
     assert_int_equal(bulk, sizeof(data));
 }
 
+static void room_is_told_when_half_of_the_output_has_left(void **state)
+{
+    (void)state;
+    static uint8_t data[SHP_LIMIT_STREAM_CREDIT_BYTES];
+    struct shp_event event;
+    const uint8_t *out;
+    size_t taken;
+    size_t left = 0;
+    open_pair(SHP_SUITE_PLAIN);
+    for (int i = 0; i < 3; i++) {
+        uint32_t stream = pair_ask(&pair, &pair.a, CALL, "{}", 1, false, NULL);
+        shp_session_send_bulk(pair.a.session, stream, data, sizeof(data), true, &taken);
+    }
+    assert_int_equal(taken, 0);
+    while (!shp_session_next_event(pair.a.session, &event)) {
+        assert_true(left < SHP_LIMIT_OUTPUT_BYTES_MAX);
+        (void)shp_session_output(pair.a.session, &out);
+        shp_session_consume_output(pair.a.session, 1024);
+        left += 1024;
+    }
+    assert_int_equal(event.type, SHP_EVENT_WRITABLE);
+    assert_true(left > SHP_LIMIT_OUTPUT_BYTES_MAX / 2 - 1024);
+    assert_true(left < SHP_LIMIT_OUTPUT_BYTES_MAX / 2 + 8192);
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, close_pair)
 
 int main(void)
@@ -577,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(bulk_arrives_whole_under_credit),
         CASE(sender_stops_at_the_credit_of_a_slow_consumer),
+        CASE(room_is_told_when_half_of_the_output_has_left),
         CASE(full_output_refuses_bulk_then_heads_but_not_control),
         CASE(small_head_overtakes_staged_bulk),
         CASE(bulk_of_streams_takes_turns),
