@@ -521,7 +521,8 @@ static void another_build_is_named(void **state)
 
     (void)state;
     rig_init(&rig, 0);
-    at = strstr((char *)rig.artifacts.items[0].content, RIG_BUILD);
+    at = memmem(rig.artifacts.items[0].content, rig.artifacts.items[0].len, RIG_BUILD,
+                strlen(RIG_BUILD));
     assert_non_null(at);
     {
         size_t len = rig.artifacts.items[0].len;
