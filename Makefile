@@ -39,8 +39,10 @@ demo: build
 check:
 	@$(RUN) BUILD=$(BUILD) JOBS=$(JOBS) sh scripts/run-tests
 
-bench: build
-	@$(RUN) node tests/bench/bench.ts $(ARGS)
+# Standard output is the result's alone.
+bench:
+	@$(MAKE) --no-print-directory build >&2
+	@$(RUN) BUILD=$(BUILD) node tests/bench/bench.ts $(ARGS)
 
 fuzz:
 	@command -v clang >/dev/null || { echo 'make fuzz: clang is not installed (apt-get install clang)'; exit 1; }

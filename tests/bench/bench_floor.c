@@ -159,19 +159,25 @@ struct child {
     int out; /* what we read from */
 };
 
+/* In a session of its own, as the transport starts ssh: the kernel shares the CPU among sessions.
+ */
 static struct child child_start(char *const argv[])
 {
     struct child child;
     int to[2], from[2];
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
         bench_die("pipe", strerror(errno));
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, to[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from[1], 1);
-    if (posix_spawnp(&child.pid, argv[0], &actions, NULL, argv, environ) != 0)
+    if (posix_spawnp(&child.pid, argv[0], &actions, &attributes, argv, environ) != 0)
         bench_die(argv[0], "cannot be started");
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     close(to[0]);
     close(from[1]);
     child.in = to[1];

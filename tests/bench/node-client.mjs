@@ -17,9 +17,10 @@ const [remoteNode, remoteSocket, ...aliases] = process.argv.slice(2);
 let links = [];
 let ids = 0;
 
+/* Detached: a session of its own, as the other side's ssh; the kernel shares the CPU among sessions. */
 function ssh(alias, command, input) {
     return new Promise((resolve, reject) => {
-        const child = spawn("ssh", ["-T", alias, command], { stdio: ["pipe", "ignore", "inherit"] });
+        const child = spawn("ssh", ["-T", alias, command], { stdio: ["pipe", "ignore", "inherit"], detached: true });
         child.on("error", reject);
         child.on("exit", (code) => (code === 0 ? resolve() : reject(new Error(`ssh ended with ${code}`))));
         child.stdin.end(input);
@@ -33,7 +34,7 @@ async function connect(alias) {
         await ssh(alias, `cat > .bridge/${alias}/${name}`, content);
     }
     const command = `'${remoteNode}' .bridge/${alias}/node-bridge.mjs '${remoteSocket}'`;
-    const child = spawn("ssh", ["-T", alias, command], { stdio: ["pipe", "pipe", "inherit"] });
+    const child = spawn("ssh", ["-T", alias, command], { stdio: ["pipe", "pipe", "inherit"], detached: true });
     const waiting = new Map();
     return new Promise((resolve) => {
         const link = { child, waiting };
