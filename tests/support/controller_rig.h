@@ -137,6 +137,8 @@ void controller_linger(struct controller_rig *rig, uint64_t ms);
 /* Reports in that state. */
 size_t controller_reports(struct controller_rig *rig, enum shp_report_state state);
 
+/* A worker that nobody of ours started, in a tab of its own: agent `scout`. */
+struct world_tab *world_worker(struct world *world);
 /* The worker's run ends; its receiver says so unless silent. */
 void world_settle(struct world *world);
 /* The worker's Pi ends: no agent in its terminal, no receiver. */

@@ -430,6 +430,26 @@ static cJSON *start_agent(struct world *world, struct world_tab *tab, const cJSO
     return result;
 }
 
+struct world_tab *world_worker(struct world *world)
+{
+    cJSON *params = cJSON_Parse("{\"label\":\"scouting\",\"name\":\"scout\"}");
+    cJSON_Delete(create_tab(world, params));
+    struct world_tab *tab = &world->tabs[world->tabs_len - 1];
+    char *base = temp_path(world->home, ".pi/agent/shepherdr");
+    for (size_t i = strlen(world->home) + 1; i <= strlen(base); i++) {
+        char kept = base[i];
+        if (kept && kept != '/')
+            continue;
+        base[i] = 0;
+        mkdir(base, 0700);
+        base[i] = kept;
+    }
+    free(base);
+    cJSON_Delete(start_agent(world, tab, params));
+    cJSON_Delete(params);
+    return tab;
+}
+
 /* NULL: *code is Herdr's refusal. */
 static cJSON *act(struct world *world, enum world_step step, const cJSON *params, const char **code)
 {
