@@ -72,7 +72,9 @@ struct shp_link_callbacks {
 struct shp_link_answer {
     const struct shp_error *error; /* NULL: success */
     const char *json;              /* result, or the peer's error object; borrowed */
-    const uint8_t *bulk;           /* whole bulk (kept by the link up to message_bytes_max) */
+    /* Whole bulk, kept by the link up to message_bytes_max, and a NUL that does not count; NULL
+     * when there was none. */
+    const uint8_t *bulk;
     size_t bulk_len;
 };
 typedef void (*shp_link_answer_cb)(struct shp_link *link, const struct shp_link_answer *answer,

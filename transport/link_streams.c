@@ -213,11 +213,11 @@ static bool keep_bulk(struct shp_link *link, struct shp_link_ask *ask, const uin
 
     if (need > SHP_LIMIT_MESSAGE_BYTES_MAX)
         return false;
-    if (need > ask->bulk_size) {
+    if (need >= ask->bulk_size) {
         size_t size = ask->bulk_size < BULK_BYTES_MIN ? BULK_BYTES_MIN : ask->bulk_size;
         uint8_t *grown;
 
-        while (size < need)
+        while (size <= need)
             size *= 2;
         grown = shp_realloc(ask->bulk, size);
         if (grown == NULL)
@@ -227,6 +227,7 @@ static bool keep_bulk(struct shp_link *link, struct shp_link_ask *ask, const uin
     }
     if (len > 0)
         memcpy(ask->bulk + ask->bulk_len, data, len);
+    ask->bulk[need] = 0;
     ask->bulk_len = need;
     link->held_bytes += len;
     return true;

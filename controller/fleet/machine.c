@@ -90,7 +90,6 @@ static void on_answer(struct shp_link *link, const struct shp_link_answer *from_
     struct shp_error error = {0};
     struct machine_answer answer = {0};
     cJSON *result = NULL;
-    char *bulk = NULL;
     if (from_link->error) {
         error = *from_link->error;
         shp_error_add_machine(&error, machine->id);
@@ -98,14 +97,12 @@ static void on_answer(struct shp_link *link, const struct shp_link_answer *from_
     } else {
         machine->last_seen_unix_ms = clock_unix_ms();
         result = json_parse_object(from_link->json, strlen(from_link->json));
-        bulk = xstrndup(from_link->bulk ? (const char *)from_link->bulk : "", from_link->bulk_len);
         answer.result = result;
-        answer.bulk = bulk;
+        answer.bulk = from_link->bulk ? (const char *)from_link->bulk : "";
         answer.bulk_len = from_link->bulk_len;
     }
     request->cb(machine, &answer, request->user);
     cJSON_Delete(result);
-    free(bulk);
     request_free(request);
 }
 

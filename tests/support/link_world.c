@@ -292,6 +292,7 @@ void link_on_answer(struct shp_link *link, const struct shp_link_answer *answer,
     assert_non_null(answer->json);
     snprintf(got->json, sizeof(got->json), "%s", answer->json);
     if (answer->bulk_len > 0) {
+        assert_int_equal(answer->bulk[answer->bulk_len], 0);
         got->bulk = malloc(answer->bulk_len);
         memcpy(got->bulk, answer->bulk, answer->bulk_len);
     }
