@@ -27,8 +27,10 @@ const char *spawn_made(const struct spawn *spawn, const char *name)
 
 void spawn_note(struct spawn *spawn, const char *name, const char *value)
 {
+    char *copy = xstrdup(value); /* it may be what stands there now */
     cJSON_DeleteItemFromObjectCaseSensitive(spawn->op->progress, name);
-    json_add(spawn->op->progress, name, value);
+    json_add(spawn->op->progress, name, copy);
+    free(copy);
 }
 
 static void spawn_release(struct spawn *spawn)

@@ -12,6 +12,7 @@
 
 #include "controller/json.h"
 #include "controller/monitor/monitor.h"
+#include "controller/store/store_internal.h"
 #include "protocol/messages.h"
 #include "tests/support/controller_rig.h"
 #include "tests/support/temp_root.h"
@@ -185,6 +186,25 @@ static void the_last_words_of_an_ended_worker_are_reported(void **state)
     report_fini(&report);
 }
 
+/* Nothing is told before it is stored; the same settlement is found again. */
+static void a_settlement_that_cannot_be_stored_is_told_later(void **state)
+{
+    (void)state;
+    start_worker();
+    controller_until_true(&rig, asked_once);
+    sqlite3 *db = rig.app->store->db;
+    assert_int_equal(sqlite3_exec(db, "PRAGMA query_only=ON", NULL, NULL, NULL), SQLITE_OK);
+    world_settle(&rig.world);
+    controller_until_true(&rig, asked_twice);
+    controller_linger(&rig, 200);
+    assert_int_equal(rig.reports_due, 0);
+    assert_int_equal(app_open_tasks(rig.app), 1);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA query_only=OFF", NULL, NULL, NULL), SQLITE_OK);
+    struct report_text report = the_report();
+    assert_int_equal(rig.reports_due, 1);
+    report_fini(&report);
+}
+
 static void a_task_is_followed_by_the_next_controller(void **state)
 {
     (void)state;
@@ -300,6 +320,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_worker_that_forgot_gets_the_task_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_ended_is_reported_as_failed, setup, teardown),
         cmocka_unit_test_setup_teardown(the_last_words_of_an_ended_worker_are_reported, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_settlement_that_cannot_be_stored_is_told_later, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_task_is_followed_by_the_next_controller, setup, teardown),
         cmocka_unit_test_setup_teardown(a_held_report_is_offered_after_a_restart, setup, teardown),

@@ -15,6 +15,7 @@
 
 #include "controller/agents/operation.h"
 #include "controller/json.h"
+#include "controller/store/store_internal.h"
 #include "protocol/messages.h"
 #include "tests/support/controller_rig.h"
 
@@ -260,6 +261,106 @@ static void pi_that_ends_is_told_with_its_last_words(void **state)
     rig_call_fini(&call);
 }
 
+static void refuse_writes(bool refuse)
+{
+    assert_int_equal(sqlite3_exec(rig.app->store->db,
+                                  refuse ? "PRAGMA query_only=ON" : "PRAGMA query_only=OFF", NULL,
+                                  NULL, NULL),
+                     SQLITE_OK);
+}
+
+static enum world_step fail_store_at;
+
+static void fail_store(enum world_step step, void *user)
+{
+    (void)user;
+    if (step == fail_store_at)
+        refuse_writes(true);
+}
+
+/* What cannot be stored does not act, and what was made before is closed. */
+static void a_step_that_cannot_be_stored_is_undone(void **state)
+{
+    (void)state;
+    static const enum world_step steps[] = {WORLD_SNAPSHOT, WORLD_TAB_CREATE, WORLD_TAB_RENAME,
+                                            WORLD_AGENT_START, WORLD_BIND};
+    rig.world.on_step = fail_store;
+    controller_start(&rig);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct rig_call call;
+        char id[33];
+        snprintf(id, sizeof id, "%032zx", i + 1);
+        fail_store_at = steps[i];
+        controller_ask(&rig, id, SPAWN, TEXT, &call);
+        controller_until(&rig, &call.done);
+        refuse_writes(false);
+        expect_code(&call, SHP_CODE_STORE_FAILED);
+        assert_int_equal(rig.world.tabs_len, 0);
+        assert_int_equal(rig.world.delivered, 0);
+        rig_call_fini(&call);
+    }
+}
+
+static bool retry_waits(struct controller_rig *of)
+{
+    return of->world.count[WORLD_AGENT_START] >= 2 && of->app->operations->on_cancel;
+}
+
+static bool nothing_under_way(struct controller_rig *of)
+{
+    return of->app->operations == NULL;
+}
+
+static void a_pane_that_is_busy_is_waited_for(void **state)
+{
+    (void)state;
+    struct rig_call call;
+    rig.world.refuse[WORLD_AGENT_START] = "agent_pane_busy";
+    controller_start(&rig);
+    controller_ask(&rig, ID, SPAWN_ON, TEXT, &call);
+    controller_until_true(&rig, retry_waits);
+    rig.world.refuse[WORLD_AGENT_START] = NULL;
+    controller_until(&rig, &call.done);
+    assert_int_equal(call.error.code, 0);
+    assert_int_equal(rig.world.tabs_len, 1);
+    rig_call_fini(&call);
+}
+
+static void a_cancel_between_two_tries_leaves_nothing(void **state)
+{
+    (void)state;
+    struct rig_call call;
+    rig.world.refuse[WORLD_AGENT_START] = "agent_pane_busy";
+    controller_start(&rig);
+    controller_ask(&rig, ID, SPAWN, TEXT, &call);
+    controller_until_true(&rig, retry_waits);
+    operation_detach(rig.app, ID, &call);
+    controller_until_true(&rig, nothing_under_way);
+    assert_false(call.done);
+    assert_int_equal(rig.world.tabs_len, 0);
+}
+
+static void an_end_between_two_tries_is_taken_up(void **state)
+{
+    (void)state;
+    struct rig_call call;
+    rig.world.refuse[WORLD_AGENT_START] = "agent_pane_busy";
+    controller_start(&rig);
+    controller_ask(&rig, ID, SPAWN_ON, TEXT, &call);
+    controller_until_true(&rig, retry_waits);
+    controller_stop(&rig);
+    expect_code(&call, SHP_CODE_SHUTTING_DOWN);
+    rig_call_fini(&call);
+    rig.world.refuse[WORLD_AGENT_START] = NULL;
+    controller_start(&rig);
+    controller_ask(&rig, ID, SPAWN_ON, TEXT, &call);
+    controller_until(&rig, &call.done);
+    assert_int_equal(call.error.code, 0);
+    assert_int_equal(rig.world.tabs_len, 1);
+    assert_int_equal(rig.world.delivered, 1);
+    rig_call_fini(&call);
+}
+
 /* ---- cancel and end at each step ------------------------------------------------------------ */
 
 static enum world_step stop_at;
@@ -273,11 +374,6 @@ static void cancel_at(enum world_step step, void *user)
         return;
     stopped = true;
     operation_detach(rig.app, ID, stop_call);
-}
-
-static bool nothing_under_way(struct controller_rig *of)
-{
-    return of->app->operations == NULL;
 }
 
 static void cancel_before_the_submission(enum world_step step)
@@ -490,6 +586,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_that_never_arrived_is_rejected, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unknown_outcome_keeps_the_worker, setup, teardown),
         cmocka_unit_test_setup_teardown(pi_that_ends_is_told_with_its_last_words, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_step_that_cannot_be_stored_is_undone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pane_that_is_busy_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cancel_between_two_tries_leaves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_end_between_two_tries_is_taken_up, setup, teardown),
         cmocka_unit_test(a_cancel_before_the_submission_leaves_nothing),
         cmocka_unit_test_setup_teardown(a_cancel_while_pi_starts_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancel_while_waiting_detaches, setup, teardown),
