@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto";
 import { childrenOf, cpuMs, peakRssMiB, pssMiB, resetPeak, rssMiB } from "./proc.ts";
 import { line, ms, type Line } from "./report.ts";
 import { helperFile, MACHINES, type Answer, type Driven, type Rig } from "./rig.ts";
-import { differenceOf, median, quantile, ratioOf } from "./stats.ts";
+import { median, quantile, ratioOf } from "./stats.ts";
 import { sleep } from "../support/process.ts";
 
 export interface Effort {
@@ -62,11 +62,14 @@ export async function connecting(rig: Rig, effort: Effort): Promise<Line[]> {
         await rig.quiet();
         node.push(only(await openClose(rig.node, 1)));
     }
-    const difference = differenceOf(fresh, warm) / 1000;
+    /* Two times of hundreds of milliseconds for a difference of ten: the undisturbed rounds tell it. */
+    const difference = (quantile(fresh, 0.25) - quantile(warm, 0.25)) / 1000;
     return [
         line("connect.warm", "warm connect to ready (openssh)",
-            `${ms(median(warm))}; ssh host true ${ms(median(login))}`, ratioOf(warm, login), "×", { text: "≤ 1.1 × ssh host true", most: 1.1 }),
-        line("connect.first", "first connect with install", `${ms(median(fresh))}; warm ${ms(median(warm))}`,
+            `${ms(median(warm))}; ssh host true ${ms(median(login))}`, ratioOf(warm, login), "×",
+            { text: "≤ 1.1 × ssh host true", most: 1.1 }),
+        line("connect.first", "first connect with install",
+            `${ms(median(fresh))}; warm ${ms(median(warm))}; value: difference of the lower quartiles`,
             difference, "ms", { text: "≤ warm + 40 ms", most: 40, absolute: true }),
         line("connect.node", "warm connect beside the Node bridge",
             `${ms(median(warm))}; Node ${ms(median(node))}`, median(warm) / median(node), "× Node"),
@@ -100,7 +103,8 @@ export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
     }
     return [
         line("crowd.ready", `${MACHINES} machines at once, all ready`,
-            `${ms(median(ours))}; Node ${ms(median(node))}`, ratioOf(ours, node), "× Node", { text: "≤ 1/8 of Node", most: 1 / 8 }),
+            `${ms(median(ours))}; Node ${ms(median(node))}`, ratioOf(ours, node), "× Node",
+            { text: "≤ 1/8 of Node", most: 1 / 8 }),
         line("crowd.floor", `the same beside ${MACHINES} × ssh host true at once`,
             ms(median(together)), ratioOf(ours, together), "×"),
         line("crowd.logins", `the same beside ${MACHINES} × ssh host true one by one`,
@@ -295,7 +299,6 @@ export async function transcript(rig: Rig, effort: Effort, helper: number): Prom
     const file = path.join(rig.home, "transcript.jsonl");
     writeTranscript(file, effort.transcriptBytes);
     try {
-        await rig.link.do("latest", 1, file);
         resetPeak(helper);
         const before = rssMiB(helper);
         const answer = await rig.link.do("latest", effort.rounds, file);

@@ -17,7 +17,3 @@ export function median(values: number[]): number {
 export function ratioOf(values: number[], baselines: number[]): number {
     return median(values.map((v, i) => v / (baselines[i] ?? NaN)));
 }
-
-export function differenceOf(values: number[], baselines: number[]): number {
-    return median(values.map((v, i) => v - (baselines[i] ?? NaN)));
-}
