@@ -148,9 +148,15 @@ static void on_closed(struct app *app, void *user)
     rig->app = NULL;
 }
 
-void controller_stop(struct controller_rig *rig)
+void controller_stop_begin(struct controller_rig *rig)
 {
     app_close(rig->app, on_closed, rig);
+}
+
+void controller_stop(struct controller_rig *rig)
+{
+    if (rig->app)
+        controller_stop_begin(rig); /* again does nothing */
     controller_until(rig, &rig->closed);
 }
 

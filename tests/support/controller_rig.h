@@ -122,6 +122,8 @@ void controller_rig_catalog(struct controller_rig *rig, const char *json);
 /* The controller of the one pi session of this rig. Fails the test when it does not open. */
 void controller_start(struct controller_rig *rig);
 void controller_stop(struct controller_rig *rig);
+/* The same, from within the world: the end begins now and is waited for by controller_stop. */
+void controller_stop_begin(struct controller_rig *rig);
 
 /* A call; message may be NULL. id: 32 hex. */
 void controller_ask(struct controller_rig *rig, const char *id, const char *json,

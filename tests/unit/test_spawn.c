@@ -453,6 +453,7 @@ static void close_at(enum world_step step, void *user)
     stopped = true;
     rig.world.on_step = settle_after_delivery;
     rig.world.count[WORLD_SETTLEMENT] = 0;
+    controller_stop_begin(&rig); /* the answer of this step comes too late */
 }
 
 /* The controller ends when the world has acted; another one takes the call up. */
@@ -506,6 +507,14 @@ static void a_call_that_nobody_repeats_ends_as_a_report(void **state)
     end_at(WORLD_SETTLEMENT, false);
 }
 
+static void cancel_and_close_at(enum world_step step, void *user)
+{
+    if (step == stop_at && !stopped) {
+        cancel_at(step, user);
+        controller_stop_begin(&rig);
+    }
+}
+
 static void a_cancel_outlives_the_controller(void **state)
 {
     (void)state;
@@ -513,7 +522,7 @@ static void a_cancel_outlives_the_controller(void **state)
     stop_at = WORLD_AGENT_START;
     stop_call = &call;
     stopped = false;
-    rig.world.on_step = cancel_at;
+    rig.world.on_step = cancel_and_close_at;
     controller_start(&rig);
     controller_ask(&rig, ID, SPAWN, TEXT, &call);
     controller_until(&rig, &stopped);
