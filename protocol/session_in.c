@@ -103,13 +103,7 @@ static int refuse(struct shp_session *session, uint32_t stream, int code, const 
 {
     struct shp_error error;
     shp_error_set(&error, code, NULL, "receive", "%s", cause);
-    int err = shp__session_put_error(session, stream, &error);
-    if (err == SHP_ERR_LIMIT)
-        return shp__session_fail(session, err, SHP_CODE_PROTOCOL_ERROR, "send",
-                                 "the peer does not read what it asks for");
-    if (err)
-        return shp__session_fail(session, err, SHP_CODE_OUT_OF_MEMORY, "send", "%s", "");
-    return SHP_OK;
+    return shp__session_must_put(session, shp__session_put_error(session, stream, &error));
 }
 
 static int open_peers(struct shp_session *session, const struct shp_frame *frame, bool request,
@@ -190,14 +184,9 @@ static int finish_ours(struct shp_session *session, struct shp_stream *stream)
     shp_streams_drop(&session->streams, stream);
     if (!question_open)
         return SHP_OK;
-    int err =
-        shp__session_put_frame(session, SHP_OUTPUT_MAX, SHP_FRAME_BULK, true, id, NULL, 0, NULL, 0);
-    if (err == SHP_ERR_LIMIT)
-        return shp__session_fail(session, err, SHP_CODE_PROTOCOL_ERROR, "send",
-                                 "the peer does not read what it asks for");
-    if (err)
-        return shp__session_fail(session, err, SHP_CODE_OUT_OF_MEMORY, "send", "%s", "");
-    return SHP_OK;
+    return shp__session_must_put(session,
+                                 shp__session_put_frame(session, SHP_OUTPUT_MAX, SHP_FRAME_BULK,
+                                                        true, id, NULL, 0, NULL, 0));
 }
 
 static int take_response(struct shp_session *session, struct shp_stream *stream,

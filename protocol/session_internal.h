@@ -126,7 +126,10 @@ int shp__session_read_frame(struct shp_session *session, const uint8_t *in, size
 int shp__session_put_frame(struct shp_session *session, size_t limit, uint8_t type, bool fin,
                            uint32_t stream, const uint8_t *a, size_t a_len, const void *b,
                            size_t b_len);
-/* A control frame: when it does not fit the session fails, since the peer does not read. */
+/* Result of putting a frame that must go out: on an error the session fails, since the peer does
+ * not read, or without memory. Returns err. */
+int shp__session_must_put(struct shp_session *session, int err);
+/* A control frame, which must go out. */
 int shp__session_put_control(struct shp_session *session, uint8_t type, uint32_t stream,
                              const void *payload, size_t len);
 int shp__session_put_cancel(struct shp_session *session, uint32_t stream, int code);

@@ -62,17 +62,22 @@ int shp__session_put_frame(struct shp_session *session, size_t limit, uint8_t ty
     return SHP_OK;
 }
 
-int shp__session_put_control(struct shp_session *session, uint8_t type, uint32_t stream,
-                             const void *payload, size_t len)
+int shp__session_must_put(struct shp_session *session, int err)
 {
-    int err =
-        shp__session_put_frame(session, SHP_OUTPUT_MAX, type, false, stream, NULL, 0, payload, len);
     if (err == SHP_ERR_LIMIT)
         return shp__session_fail(session, err, SHP_CODE_PROTOCOL_ERROR, "send",
                                  "the peer does not read what it asks for");
     if (err)
         return shp__session_fail(session, err, SHP_CODE_OUT_OF_MEMORY, "send", "%s", "");
     return SHP_OK;
+}
+
+int shp__session_put_control(struct shp_session *session, uint8_t type, uint32_t stream,
+                             const void *payload, size_t len)
+{
+    return shp__session_must_put(session,
+                                 shp__session_put_frame(session, SHP_OUTPUT_MAX, type, false,
+                                                        stream, NULL, 0, payload, len));
 }
 
 int shp__session_put_cancel(struct shp_session *session, uint32_t stream, int code)
