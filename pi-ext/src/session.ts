@@ -67,6 +67,24 @@ type Stream = {
   recvOwed: number;
 };
 
+/** A stream on which nothing but its opening has gone by. */
+function newStream(opening: Pick<Stream, "number" | "ours" | "notification" | "deadline" | "sending" | "receiving">): Stream {
+  return {
+    ...opening,
+    headSent: false,
+    sendCredit: LIMITS.streamCreditBytes,
+    sendQueue: [],
+    sendTotal: 0,
+    sendFin: false,
+    headFin: false,
+    ignoring: false,
+    failed: false,
+    recvCredit: LIMITS.streamCreditBytes,
+    recvTotal: 0,
+    recvOwed: 0,
+  };
+}
+
 /** Credit goes back in steps of this many bytes, not for every frame. */
 const CREDIT_STEP_BYTES = LIMITS.streamCreditBytes / 4;
 const BULK_FRAME_BYTES = 32768;
@@ -293,25 +311,8 @@ export class PlainSession {
     let open = 0;
     for (const s of this.#streams.values()) if (s.ours) open++;
     if (open >= LIMITS.streamsOpenMax) throw new ShepherdrError("too_many_streams", { step: "send" });
-    return {
-      number: this.#nextStream,
-      ours: true,
-      notification,
-      deadline,
-      sending: "none",
-      headSent: false,
-      sendCredit: LIMITS.streamCreditBytes,
-      sendQueue: [],
-      sendTotal: 0,
-      sendFin: false,
-      headFin: false,
-      receiving: notification ? "done" : "head",
-      ignoring: false,
-      failed: false,
-      recvCredit: LIMITS.streamCreditBytes,
-      recvTotal: 0,
-      recvOwed: 0,
-    };
+    const receiving = notification ? "done" : "head";
+    return newStream({ number: this.#nextStream, ours: true, notification, deadline, sending: "none", receiving });
   }
 
   /** Answer once; false: the request was canceled or never was. */
@@ -506,25 +507,14 @@ export class PlainSession {
     const notification = head.kind === KIND.notification;
     let open = 0;
     for (const s of this.#streams.values()) if (!s.ours) open++;
-    const stream: Stream = {
+    const stream = newStream({
       number: frame.stream,
       ours: false,
       notification,
       deadline: notification ? Number.POSITIVE_INFINITY : this.#now + head.timeoutMs,
       sending: notification ? "done" : "none",
-      headSent: false,
-      sendCredit: LIMITS.streamCreditBytes,
-      sendQueue: [],
-      sendTotal: 0,
-      sendFin: false,
-      headFin: false,
       receiving: frame.fin ? "done" : "bulk",
-      ignoring: false,
-      failed: false,
-      recvCredit: LIMITS.streamCreditBytes,
-      recvTotal: 0,
-      recvOwed: 0,
-    };
+    });
     if (open >= LIMITS.streamsOpenMax) {
       // Not entered into the table: what follows on it is a frame of an ended stream.
       if (!notification) {
