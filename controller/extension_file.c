@@ -7,22 +7,7 @@
 
 #include "base/id.h"
 #include "controller/xalloc.h"
-
-static char *read_whole(const char *path, size_t *len)
-{
-    FILE *stream = fopen(path, "rbe");
-    if (!stream)
-        return NULL;
-    char *content = xcalloc(1, EXTENSION_FILE_BYTES_MAX + 1);
-    size_t got = fread(content, 1, EXTENSION_FILE_BYTES_MAX + 1, stream);
-    fclose(stream);
-    if (got == 0 || got > EXTENSION_FILE_BYTES_MAX) {
-        free(content);
-        return NULL;
-    }
-    *len = got;
-    return xrealloc(content, got);
-}
+#include "installer/artifact.h"
 
 void extension_file_load(struct extension_file *file, const char *program_dir)
 {
@@ -31,7 +16,7 @@ void extension_file_load(struct extension_file *file, const char *program_dir)
     for (size_t i = 0; !file->content && i < sizeof(places) / sizeof(places[0]); i++) {
         free(file->path);
         file->path = xasprintf("%s/%s/" EXTENSION_FILE_NAME, program_dir, places[i]);
-        file->content = read_whole(file->path, &file->len);
+        file->content = (char *)shp_artifact_read(file->path, EXTENSION_FILE_BYTES_MAX, &file->len);
     }
     if (!file->content) {
         free(file->path);

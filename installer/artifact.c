@@ -11,25 +11,25 @@
 static const char *const architectures[] = {"x86_64", "aarch64"};
 static const char *const places[] = {".", "../libexec/shepherdr"};
 
-static uint8_t *read_whole(const char *path, size_t *len)
+uint8_t *shp_artifact_read(const char *path, size_t bytes_max, size_t *len)
 {
-    FILE *stream = fopen(path, "rbe");
-    if (!stream)
+    FILE *file = fopen(path, "rbe");
+    if (!file)
         return NULL;
     uint8_t *content = NULL;
     size_t size = 0;
-    if (fseek(stream, 0, SEEK_END) == 0) {
-        long end = ftell(stream);
-        if (end > 0 && end <= SHP_ARTIFACT_BYTES_MAX && fseek(stream, 0, SEEK_SET) == 0) {
+    if (fseek(file, 0, SEEK_END) == 0) {
+        long end = ftell(file);
+        if (end > 0 && (size_t)end <= bytes_max && fseek(file, 0, SEEK_SET) == 0) {
             size = (size_t)end;
             content = malloc(size);
         }
     }
-    if (content && fread(content, 1, size, stream) != size) {
+    if (content && fread(content, 1, size, file) != size) {
         free(content);
         content = NULL;
     }
-    fclose(stream);
+    fclose(file);
     *len = size;
     return content;
 }
@@ -37,7 +37,7 @@ static uint8_t *read_whole(const char *path, size_t *len)
 static void add(struct shp_artifacts *artifacts, const char *arch, const char *path)
 {
     size_t len = 0;
-    uint8_t *content = read_whole(path, &len);
+    uint8_t *content = shp_artifact_read(path, SHP_ARTIFACT_BYTES_MAX, &len);
     if (!content)
         return;
     struct shp_artifact *artifact = &artifacts->items[artifacts->len++];

@@ -34,4 +34,10 @@ struct shp_artifacts {
 struct shp_artifacts *shp_artifacts_load(const char *program_dir);
 void shp_artifacts_free(struct shp_artifacts *artifacts); /* NULL is fine */
 
+/*
+ * A file of this installation, whole; the caller frees it with free. NULL: it cannot be read, is
+ * empty, has more than bytes_max bytes, or there is no memory.
+ */
+uint8_t *shp_artifact_read(const char *path, size_t bytes_max, size_t *len);
+
 #endif
