@@ -129,7 +129,7 @@ void helper_touched(struct helper *helper)
 
 /* ---- link --------------------------------------------------------------------------------- */
 
-static void write_hello(const struct helper *helper, struct json_out *out)
+void helper_hello_begin(struct json_out *out)
 {
     json_out_raw(out, "{");
     json_out_key(out, "versions");
@@ -139,6 +139,11 @@ static void write_hello(const struct helper *helper, struct json_out *out)
     json_out_u64(out, SHP_PROTOCOL_VERSION_MAX);
     json_out_raw(out, "]");
     json_out_member_string(out, "role", "helper");
+}
+
+static void write_hello(const struct helper *helper, struct json_out *out)
+{
+    helper_hello_begin(out);
     json_out_member_string(out, "build", helper->build);
     identity_write(&helper->identity, out);
     json_out_raw(out, "}");

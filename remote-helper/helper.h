@@ -45,6 +45,9 @@ int helper_open(struct helper *helper, uv_loop_t *loop, struct shp_transport *tr
 /* End in order; everything else follows from the loop, which then runs out of handles. */
 void helper_close(struct helper *helper, int code, const char *text);
 
+/* What both hellos of a helper begin with: an open object with versions and role. */
+void helper_hello_begin(struct json_out *out);
+
 /* After job->runnable or a deadline changed. */
 void helper_touched(struct helper *helper);
 

@@ -226,14 +226,7 @@ static const struct shp_link_callbacks link_callbacks = {
 static void write_hello(const struct helper *helper, const struct receiver *receiver,
                         struct json_out *out)
 {
-    json_out_raw(out, "{");
-    json_out_key(out, "versions");
-    json_out_raw(out, "[");
-    json_out_u64(out, SHP_PROTOCOL_VERSION_MIN);
-    json_out_next(out);
-    json_out_u64(out, SHP_PROTOCOL_VERSION_MAX);
-    json_out_raw(out, "]");
-    json_out_member_string(out, "role", "helper");
+    helper_hello_begin(out);
     json_out_member_string(out, "installation", helper->installation);
     json_out_member_string(out, "pi_session_id", helper->pi_session_id);
     json_out_member_string(out, "host", helper->identity.host);
