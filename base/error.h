@@ -1,5 +1,5 @@
 /*
- * Errors, in two families that stay apart (style: one conversion function at each border).
+ * Errors, in two families that stay apart (one conversion at each border).
  *
  * enum shp_err: what a function of ours returns: 0 or a negative number. Results come through
  * out-parameters, which are left alone on failure.

@@ -19,7 +19,7 @@ struct shp_map {
     size_t max; /* largest count */
 };
 
-/* No memory is taken before the first entry. */
+/* No memory is taken before the first entry. fini frees the table, not what it points to. */
 void shp_map_init(struct shp_map *map, size_t max);
 void shp_map_fini(struct shp_map *map);
 

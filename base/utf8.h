@@ -11,6 +11,7 @@
 /* Bytes of the character that begins at text (1 to 4), 0 when none does or len cuts it off. */
 size_t shp_utf8_char(const uint8_t *text, size_t len);
 
+/* All of text[0..len) are whole characters; so is the empty text. */
 bool shp_utf8_valid(const uint8_t *text, size_t len);
 
 #endif

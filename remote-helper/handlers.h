@@ -48,7 +48,10 @@ void handle_receiver_close(struct helper *helper, const struct shp_link_request 
 void handle_session_request(struct helper *helper, const struct shp_link_request *request,
                             const cJSON *params, bool fin);
 
-/* Answers without a job. */
+/*
+ * Answers without a job; dropped when the link has ended. helper_answer: bulk is copied (NULL:
+ * none), json NULL stands for out of memory, and what cannot be sent becomes an error answer.
+ */
 void helper_refuse(struct helper *helper, uint32_t stream, const struct shp_error *error);
 void helper_refuse_code(struct helper *helper, uint32_t stream, int code, const char *step,
                         const char *cause);

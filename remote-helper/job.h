@@ -55,6 +55,7 @@ void job_respond(struct job *job, const char *json, const uint8_t *bulk, size_t 
 void job_fail_error(struct job *job, const struct shp_error *error);
 void job_fail(struct job *job, int code, const char *step, const char *cause);
 
+/* End without an answer: the cancel, the end of the link. The answers above call it themselves. */
 void job_end(struct job *job);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Keeps the directory of installed helpers bounded (spec/protocol.md 9): at its start a helper
- * removes other versions that are not among the newest SWEEP_KEEP, and temporary files of uploads
- * that are older than SWEEP_TEMPORARY_S. Only regular files of our uid whose names we give.
+ * removes all but SWEEP_KEEP, itself and the newest others, and temporary files of uploads that are
+ * older than SWEEP_TEMPORARY_S. Only regular files of our uid whose names we give.
  */
 #ifndef SHP_REMOTE_HELPER_SWEEP_H
 #define SHP_REMOTE_HELPER_SWEEP_H

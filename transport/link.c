@@ -17,11 +17,6 @@
 
 static void turn(struct shp_link *link);
 
-uint64_t shp_link_now_ms(const struct shp_link *link)
-{
-    return uv_now(link->loop);
-}
-
 void shp_link_random_marker(char marker[SHP_MARKER_HEX + 1])
 {
     uint8_t bytes[SHP_MARKER_HEX / 2];

@@ -49,21 +49,30 @@ struct shp_link_request {
     uint32_t timeout_ms;
 };
 
+/*
+ * All come from the loop, never inside a call of this interface. json, data, error and end are
+ * borrowed for the call. Each may be NULL; requests are answered unknown_message then.
+ */
 struct shp_link_callbacks {
     /* Responder: the peer's hello. Answer with shp_link_set_hello, or refuse with shp_link_close.
      */
     void (*on_hello)(struct shp_link *link, const char *json, void *user);
+    /* Both hellos are exchanged: from here on requests are possible. */
     void (*on_established)(struct shp_link *link, const char *peer_hello, void *user);
     /* With fin false BULK follows in on_bulk. Keep the stream number and answer later. */
     void (*on_request)(struct shp_link *link, const struct shp_link_request *request,
                        const char *json, bool fin, void *user);
+    /* With fin false BULK follows, as above. */
     void (*on_notification)(struct shp_link *link, uint32_t stream, uint16_t message,
                             const char *json, bool fin, void *user);
     /* Bulk of a peer's request or notification. Call shp_link_consume for what is used up. */
     void (*on_bulk)(struct shp_link *link, uint32_t stream, const uint8_t *data, size_t len,
                     bool fin, void *user);
+    /* The peer gave its request up, or its time is over: an answer would be dropped. */
     void (*on_canceled)(struct shp_link *link, uint32_t stream, void *user);
+    /* What was refused with AGAIN, or not taken whole, can be offered again. */
     void (*on_writable)(struct shp_link *link, void *user);
+    /* Last. error: why (code 0: in order); end: how the transport ended. */
     void (*on_closed)(struct shp_link *link, const struct shp_error *error,
                       const struct shp_transport_end *end, void *user);
 };
@@ -91,6 +100,8 @@ struct shp_link_options {
 /* On failure (INVALID, NOMEM) the caller keeps transport and prelude. */
 int shp_link_open(struct shp_link **out, uv_loop_t *loop, const struct shp_link_options *options);
 
+/* In or after on_hello: our hello, copied. STATE: not asked for, or given before; INVALID, NOMEM.
+ */
 int shp_link_set_hello(struct shp_link *link, const char *json);
 
 /* A fresh public marker of a launch: 32 hex digits. sodium_init was called. */
@@ -105,6 +116,9 @@ void shp_link_random_marker(char marker[SHP_MARKER_HEX + 1]);
 int shp_link_request(struct shp_link *link, uint16_t message, const uint8_t *id,
                      uint32_t timeout_ms, const char *json, const uint8_t *bulk, size_t bulk_len,
                      shp_link_answer_cb cb, void *user, uint32_t *stream);
+
+/* Give our request up (its callback gets canceled), or break our half off with code (enum
+ * shp_code). A stream that has ended is ignored. */
 void shp_link_cancel(struct shp_link *link, uint32_t stream, int code);
 
 /*
@@ -116,7 +130,8 @@ int shp_link_respond(struct shp_link *link, uint32_t stream, const char *json, c
                      size_t bulk_len);
 int shp_link_respond_error(struct shp_link *link, uint32_t stream, const struct shp_error *error);
 
-/* STATE: not established; LIMIT; AGAIN: tell again in on_writable. */
+/* A notification without bulk. STATE: not established; LIMIT: json too long, or too many open
+ * streams; AGAIN: tell again in on_writable. */
 int shp_link_notify(struct shp_link *link, uint16_t message, const char *json);
 
 /*
@@ -126,18 +141,21 @@ int shp_link_notify(struct shp_link *link, uint16_t message, const char *json);
 int shp_link_respond_begin(struct shp_link *link, uint32_t stream, const char *json);
 int shp_link_send_bulk(struct shp_link *link, uint32_t stream, const uint8_t *data, size_t len,
                        bool fin, size_t *taken);
+/* Bytes of on_bulk were used up: their credit goes back to the peer. */
 void shp_link_consume(struct shp_link *link, uint32_t stream, size_t len);
 
 /* Orderly end, code and text for the peer; on_closed follows. */
 void shp_link_close(struct shp_link *link, int code, const char *text);
 
+/* Requests are possible: after on_established, before the end. */
 bool shp_link_established(const struct shp_link *link);
+
+/* As shp_session_probe, _rtt_us and _pending; 0 before there is a session. */
 void shp_link_probe(struct shp_link *link);
 uint32_t shp_link_rtt_us(const struct shp_link *link);
-const char *shp_link_transport_name(const struct shp_link *link);
 size_t shp_link_pending(const struct shp_link *link);
 
-/* Milliseconds of the loop's clock, cached as uv_now. */
-uint64_t shp_link_now_ms(const struct shp_link *link);
+/* Static; "" once the transport is gone. */
+const char *shp_link_transport_name(const struct shp_link *link);
 
 #endif

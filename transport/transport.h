@@ -83,12 +83,19 @@ void shp_transport_read_stop(struct shp_transport *transport);
  */
 void shp_transport_close(struct shp_transport *transport);
 
+/* NULL is fine. Only before open or after on_closed. */
 void shp_transport_free(struct shp_transport *transport);
+/* The kind's name; static. */
 const char *shp_transport_name(const struct shp_transport *transport);
 
 /* ---- kinds -------------------------------------------------------------------------------- */
 
-/* Two ends in one process, for tests. Script: see transport_pipe.c's options. */
+/*
+ * The _new functions return 0 and a transport that the caller owns (shp_transport_free), or
+ * INVALID where it is named below, or NOMEM. Nothing starts before shp_transport_open.
+ */
+
+/* Two ends in one process, for tests. */
 struct shp_pipe_options {
     uint64_t seed;       /* for the splitting of chunks; 0: whole writes */
     uint32_t delay_ms;   /* one-way delay */
@@ -112,12 +119,13 @@ int shp_transport_stdio_new(struct shp_transport **out, uv_loop_t *loop, int fd_
  */
 int shp_transport_socket_new(struct shp_transport **out, uv_loop_t *loop, uv_pipe_t *pipe);
 
-/* Connect to a unix socket path. */
+/* Connect to a unix socket path, copied. INVALID: longer than such a path may be. */
 int shp_transport_unix_new(struct shp_transport **out, uv_loop_t *loop, const char *path);
 
 /*
  * A child process by argv (no shell), three pipes, own process group, every other descriptor
  * close-on-exec, environment as given (NULL: ours less HERDR_* and PI_*). Strings are copied.
+ * INVALID: no argv.
  */
 struct shp_process_options {
     char *const *argv;

@@ -1,6 +1,5 @@
 /*
- * The actions of the agents tool, one file each. Adding one: a file with a start function, a line
- * in actions.c, its fields in call.c, its line of help in help.c.
+ * The actions of the agents tool, one file each. Adding one: HACKING.md.
  */
 #ifndef SHP_CONTROLLER_AGENTS_ACTION_H
 #define SHP_CONTROLLER_AGENTS_ACTION_H
@@ -14,9 +13,10 @@ struct action_entry {
     void (*start)(struct operation *op);
 };
 
-/* Never NULL for a supported action. */
+/* Its row; never NULL for a supported action. */
 const struct action_entry *action_find(enum shp_action action);
 
+/* Begin; each ends the operation once, inside the call or later from the loop. */
 void action_help_start(struct operation *op);
 void action_list_start(struct operation *op);
 void action_spawn_start(struct operation *op);

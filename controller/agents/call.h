@@ -1,6 +1,6 @@
 /*
- * The arguments of one `agents` call, checked: which action, and exactly its fields. Order of the
- * checks: reference of the agents system 1.3; fields 1.4. Nothing here does I/O.
+ * The arguments of one `agents` call, checked: which action, and exactly its fields, in the order
+ * shape, action, fields, bounds, support. Nothing here does I/O.
  */
 #ifndef SHP_CONTROLLER_AGENTS_CALL_H
 #define SHP_CONTROLLER_AGENTS_CALL_H
@@ -90,8 +90,8 @@ cJSON *shp_call_help(const struct shp_profiles *profiles, cJSON *machines);
 /* The `profiles` member of help and list. */
 cJSON *shp_profiles_json(const struct shp_profiles *profiles);
 
-/* Derive a routing name from a label, at most 32 characters ([a-z][a-z0-9_-]{0,31}); reference
- * 3.2. attempt 1 is the plain name, n > 1 gets -n. */
+/* Derive a routing name from a label, at most 32 characters ([a-z][a-z0-9_-]{0,31}). attempt 1 is
+ * the plain name, n > 1 gets -n. */
 void shp_name_derive(char out[33], const char *label, unsigned attempt);
 bool shp_name_valid(const char *name);
 

@@ -124,7 +124,7 @@ static void on_look(struct machine *machine, const struct herdr_answer *answer, 
     uv_timer_start(&spawn->timer, on_look_timer, LOOK_MS, 0);
 }
 
-/* agent.get also moves Herdr's own start-up of the agent forward (herdr-api 7). */
+/* agent.get also moves Herdr's own start-up of the agent forward. */
 static void on_look_timer(uv_timer_t *timer)
 {
     struct spawn *spawn = timer->data;

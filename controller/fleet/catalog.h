@@ -1,6 +1,6 @@
 /*
- * Herdr's machine catalog: `herdr machine list --json`, the only source of remote machines
- * (herdr-api 13). Read through the program, never from its file, and never written.
+ * Herdr's machine catalog: `herdr machine list --json`, the only source of remote machines. Read
+ * through the program, never from its file, and never written.
  */
 #ifndef SHP_CONTROLLER_FLEET_CATALOG_H
 #define SHP_CONTROLLER_FLEET_CATALOG_H

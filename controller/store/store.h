@@ -1,5 +1,5 @@
 /*
- * Durable state of one controlling pi session: one SQLite file with one writer (design 8, Store).
+ * Durable state of one controlling pi session: one SQLite file with one writer.
  *
  * Every function that writes returns after the change is process-durable (committed to the
  * database). shp_store_sync makes everything so far power-durable; callers do so before a terminal
