@@ -103,22 +103,22 @@ static bool is_temporary(const char *name)
 static void sweep(int dir)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
-    if (stream == NULL) {
+    DIR *listing = copy >= 0 ? fdopendir(copy) : NULL;
+    if (listing == NULL) {
         if (copy >= 0)
             close(copy);
         return;
     }
     time_t now = time(NULL);
     const struct dirent *entry;
-    while ((entry = readdir(stream)) != NULL) {
+    while ((entry = readdir(listing)) != NULL) {
         struct stat info;
         if (is_temporary(entry->d_name) &&
             fstatat(dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
             info.st_uid == geteuid() && now - info.st_mtime > FILE_STORE_STALE_SECONDS)
             unlinkat(dir, entry->d_name, 0);
     }
-    closedir(stream);
+    closedir(listing);
 }
 
 /* ---- what is there ------------------------------------------------------------------------ */

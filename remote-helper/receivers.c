@@ -223,36 +223,36 @@ static DIR *open_directory(const struct identity *identity)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return NULL;
-    DIR *stream = NULL;
+    DIR *listing = NULL;
     if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 0777) == 0700)
-        stream = fdopendir(fd);
-    if (stream == NULL)
+        listing = fdopendir(fd);
+    if (listing == NULL)
         close(fd);
-    return stream;
+    return listing;
 }
 
 void receivers_each(const struct identity *identity, receiver_cb cb, void *user)
 {
-    DIR *stream = open_directory(identity);
-    if (stream == NULL)
+    DIR *listing = open_directory(identity);
+    if (listing == NULL)
         return;
     char *text = malloc(RECEIVER_DESCRIPTOR_BYTES_MAX);
     const struct dirent *entry;
     bool more = text != NULL;
     for (unsigned i = 0; more && i < RECEIVER_ENTRIES_MAX; i++) {
-        entry = readdir(stream);
+        entry = readdir(listing);
         if (entry == NULL)
             break;
         struct receiver receiver;
         if (!name_valid(entry->d_name) ||
-            read_descriptor(&receiver, dirfd(stream), entry->d_name, text) != 0)
+            read_descriptor(&receiver, dirfd(listing), entry->d_name, text) != 0)
             continue;
         if (receiver_lives(&receiver, identity))
             more = cb(&receiver, user);
         receiver_fini(&receiver);
     }
     free(text);
-    closedir(stream);
+    closedir(listing);
 }
 
 struct search {

@@ -54,14 +54,14 @@ static void keep_newest(int dir, struct other *others, size_t *len, const char *
     ++*len;
 }
 
-static void sweep(DIR *stream, const char *own)
+static void sweep(DIR *listing, const char *own)
 {
     static struct other others[SWEEP_KEEP];
     size_t len = 0;
-    int dir = dirfd(stream);
+    int dir = dirfd(listing);
     time_t now = time(NULL);
     struct dirent *entry;
-    for (size_t seen = 0; seen < OTHERS_MAX && (entry = readdir(stream)) != NULL;) {
+    for (size_t seen = 0; seen < OTHERS_MAX && (entry = readdir(listing)) != NULL;) {
         bool temporary = strncmp(entry->d_name, temporary_prefix, sizeof temporary_prefix - 1) == 0;
         struct stat info;
         if (strcmp(entry->d_name, own) == 0 || (!temporary && !sweep_is_helper(entry->d_name)))
@@ -92,9 +92,9 @@ void sweep_programs(const char *program)
     if (slash == NULL || slash == path || !sweep_is_helper(slash + 1))
         return;
     *slash = '\0';
-    DIR *stream = opendir(path);
-    if (stream == NULL)
+    DIR *listing = opendir(path);
+    if (listing == NULL)
         return;
-    sweep(stream, slash + 1);
-    closedir(stream);
+    sweep(listing, slash + 1);
+    closedir(listing);
 }

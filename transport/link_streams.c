@@ -183,7 +183,7 @@ static void fail_ask(struct shp_link *link, struct shp_link_ask *ask)
     complete(link, ask, &answer);
 }
 
-/* A cancelled request still gets its FAILED event; one whose answer has come whole gets none. */
+/* A canceled request still gets its FAILED event; one whose answer has come whole gets none. */
 static void give_up(struct shp_link *link, struct shp_link_ask *ask)
 {
     ask->failed = SHP_CODE_OUT_OF_MEMORY;

@@ -183,7 +183,7 @@ void spawn_undo(struct spawn *spawn, const struct shp_error *error)
         spawn_end_with(spawn, error);
         return;
     }
-    spawn_task_update(spawn, SHP_TASK_CANCELLED, SHP_DELIVERY_REJECTED);
+    spawn_task_update(spawn, SHP_TASK_CANCELED, SHP_DELIVERY_REJECTED);
     const char *created = spawn_made(spawn, SPAWN_CREATED);
     if (created && !spawn->machine) {
         rolled_back(spawn, spawn_made(spawn, SPAWN_TAB), error);

@@ -35,7 +35,7 @@ static const char send_rule[] =
     "send delivers a message and waits for nothing; no report comes of it.";
 static const char blocking_rule[] =
     "spawn waits for the result. With blocking: false it returns at once and the result is pushed "
-    "later; a profile's blocking decides over the call's. Cancelling a waiting call leaves the "
+    "later; a profile's blocking decides over the call's. Canceling a waiting call leaves the "
     "agent "
     "at work.";
 static const char reports_rule[] = "Results are pushed into this conversation, each once. Do not "

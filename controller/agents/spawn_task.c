@@ -147,7 +147,7 @@ void spawn_task_update(struct spawn *spawn, enum shp_task_state state,
     struct shp_task_record task;
     if (!id || shp_store_task_get(store, id, &task) != SHP_OK)
         return;
-    if (state == SHP_TASK_CANCELLED)
+    if (state == SHP_TASK_CANCELED)
         agent_closed(store, task.agent);
     /* A resumed call may find that the task has settled meanwhile. */
     if (task.state == SHP_TASK_CREATED || task.state == SHP_TASK_RUNNING) {

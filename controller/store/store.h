@@ -117,7 +117,7 @@ enum shp_task_state {
     SHP_TASK_RUNNING = 1,
     SHP_TASK_COMPLETED = 2,
     SHP_TASK_FAILED = 3,
-    SHP_TASK_CANCELLED = 4, /* undone: rejected, rolled back, or not a task */
+    SHP_TASK_CANCELED = 4, /* undone: rejected, rolled back, or not a task */
 };
 
 enum shp_delivery_state {

@@ -165,7 +165,7 @@ static void too_much_output_is_refused(void **state)
     assert_non_null(strstr(outcome.error.cause, "1 MiB"));
 }
 
-static void a_cancelled_read_calls_nobody(void **state)
+static void a_canceled_read_calls_nobody(void **state)
 {
     (void)state;
     char path[256];
@@ -206,7 +206,7 @@ int main(void)
         cmocka_unit_test(a_failing_program_is_told_with_its_words),
         cmocka_unit_test(a_missing_program_is_herdr_missing),
         cmocka_unit_test(too_much_output_is_refused),
-        cmocka_unit_test(a_cancelled_read_calls_nobody),
+        cmocka_unit_test(a_canceled_read_calls_nobody),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -378,7 +378,7 @@ static void mark(const char *state, const char *id)
     answer_fini(&out);
 }
 
-/* Cancelling the call's stream ends the waiting, not the work. */
+/* Canceling the call's stream ends the waiting, not the work. */
 static void the_result_of_a_call_given_up_is_pushed(void **state)
 {
     (void)state;

@@ -234,7 +234,7 @@ static void settle_next_one(const struct shp_task_record *task, void *user)
     struct seen *seen = user;
     see_task(task, user);
     assert_int_equal(shp_store_task_settle(seen->store, "00000000000000000000000000000002",
-                                           SHP_TASK_CANCELLED, NULL),
+                                           SHP_TASK_CANCELED, NULL),
                      0);
 }
 
