@@ -173,6 +173,65 @@ static void a_lost_answer_is_looked_for(void **state)
     }
 }
 
+static enum world_step cut_at;
+static bool cut;
+
+static void cut_link(enum world_step step, void *user)
+{
+    settle_after_delivery(step, user);
+    if (step != cut_at || cut)
+        return;
+    cut = true;
+    shp_link_close(fleet_local(rig.app->fleet)->link, SHP_CODE_INTERNAL_ERROR, "cut");
+}
+
+/* A rollback needs the machine, so it goes over the next link. */
+static void a_lost_link_before_the_submission_leaves_nothing(void **state)
+{
+    (void)state;
+    static const enum world_step steps[] = {WORLD_TAB_CREATE, WORLD_TAB_RENAME, WORLD_AGENT_START,
+                                            WORLD_BIND};
+    rig.world.on_step = cut_link;
+    controller_start(&rig);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct rig_call call;
+        char id[33];
+        snprintf(id, sizeof id, "%032zx", i + 1);
+        cut_at = steps[i];
+        cut = false;
+        controller_ask(&rig, id, SPAWN, TEXT, &call);
+        controller_until(&rig, &call.done);
+        assert_true(cut);
+        assert_int_not_equal(call.error.code, 0);
+        assert_string_equal(call.error.machine, "local");
+        assert_int_equal(rig.world.tabs_len, 0);
+        assert_int_equal(rig.world.delivered, 0);
+        rig_call_fini(&call);
+    }
+}
+
+static void a_lost_link_after_the_submission_loses_nothing(void **state)
+{
+    (void)state;
+    static const enum world_step steps[] = {WORLD_DELIVER, WORLD_SETTLEMENT};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct rig_call call;
+        void *inner = NULL;
+        setup(&inner);
+        rig.world.on_step = cut_link;
+        cut_at = steps[i];
+        cut = false;
+        controller_start(&rig);
+        controller_ask(&rig, ID, SPAWN, TEXT, &call);
+        controller_until(&rig, &call.done);
+        assert_true(cut);
+        expect_reply(&call);
+        assert_int_equal(rig.world.delivered, 1);
+        rig_call_fini(&call);
+        teardown(&inner);
+    }
+}
+
 static void a_rejected_task_is_rolled_back(void **state)
 {
     (void)state;
@@ -590,6 +649,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_command_binds_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(what_herdr_refuses_is_rolled_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_answer_is_looked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_link_before_the_submission_leaves_nothing, setup,
+                                        teardown),
+        cmocka_unit_test(a_lost_link_after_the_submission_loses_nothing),
         cmocka_unit_test_setup_teardown(a_rejected_task_is_rolled_back, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_that_is_lost_is_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_message_that_never_arrived_is_rejected, setup, teardown),
