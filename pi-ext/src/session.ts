@@ -497,7 +497,7 @@ export class PlainSession {
     if (!this.#peerOpens(frame.stream)) throw broken(`the peer opened stream ${frame.stream}`);
     if (frame.stream <= this.#lastPeerStream) {
       if (this.#streams.has(frame.stream)) throw broken(`a second head on stream ${frame.stream}`);
-      throw broken(`stream ${frame.stream} is not above ${this.#lastPeerStream}`);
+      return; // Its number is used up: it opens nothing.
     }
     this.#lastPeerStream = frame.stream;
     this.#openTheirs(frame, head);
@@ -547,7 +547,8 @@ export class PlainSession {
     const stream = this.#find(frame.stream);
     if (stream === undefined) return;
     if (stream.notification) throw broken("an answer to a notification");
-    if (stream.receiving !== "head") throw broken("a second answer");
+    // An error may also come after a response: the answer breaks off.
+    if (head.kind === KIND.response && stream.receiving !== "head") throw broken("a second answer");
     if (head.kind === KIND.error) {
       this.#streams.delete(stream.number);
       this.#dropHeads(stream.number);
@@ -598,12 +599,22 @@ export class PlainSession {
     if (stream.recvCredit < 0) throw new ShepherdrError("credit_violation", { step: "session" });
     stream.recvTotal += length;
     if (stream.recvTotal > LIMITS.messageBytesMax) {
-      throw new ShepherdrError("message_too_large", { step: "session", cause: "more bulk than a message may have" });
+      this.#refuseLarge(stream);
+      return;
     }
     if (frame.fin) stream.receiving = "done";
     if (stream.ignoring) this.consume(stream.number, stream.failed ? 0 : length);
     else this.#events.push({ type: "bulk", stream: stream.number, data: frame.payload, fin: frame.fin });
     this.#dropIfEnded(stream);
+  }
+
+  /** More bulk than a message may have: this stream ends, for both sides. */
+  #refuseLarge(stream: Stream): void {
+    const error = new ShepherdrError("message_too_large", { step: "receive", cause: "more bulk than a message may have", outcome: "unknown" });
+    if (stream.ours) this.#events.push({ type: "failed", stream: stream.number, error });
+    else if (!stream.ignoring) this.#events.push({ type: "canceled", stream: stream.number, code: error.number });
+    if (!this.fail(stream.number, error)) this.#cancelFrame(stream, error.number);
+    this.#streams.delete(stream.number);
   }
 
   // ---- end --------------------------------------------------------------------------------

@@ -227,8 +227,7 @@ describe("session", () => {
       encodeFrame(FRAME.head, true, stream, encodeHead({ kind, message: kind === 2 ? 0 : 289, id: ID(1), timeoutMs: 9, json: {} }));
     const bad: [string, Buffer[]][] = [
       ["a stream of the wrong side", [head(1, 2)]],
-      ["a stream number twice", [head(4, 3), head(4, 3)]],
-      ["a stream number that falls", [head(4, 3), head(4, 1)]],
+      ["a second head on an open stream", [head(1, 3), head(1, 3)]],
       ["an answer to nothing", [head(2, 2)]],
       ["bulk for a stream that never was", [encodeFrame(FRAME.bulk, true, 5, Buffer.alloc(1))]],
       ["bulk after its end", [head(1, 1), encodeFrame(FRAME.bulk, true, 1, Buffer.alloc(1))]],
@@ -245,6 +244,47 @@ describe("session", () => {
     const fresh = new PlainSession({ role: "responder", now: 0 });
     fresh.feed(encodeFrame(FRAME.ping, false, 0, Buffer.alloc(8)), 0);
     assert.equal(fresh.closed, true);
+  });
+
+  it("opens nothing with a number that is used up", () => {
+    const notification = (stream: number): Buffer =>
+      encodeFrame(FRAME.head, true, stream, encodeHead({ kind: KIND.notification, message: MESSAGE.agentsProgress, id: "", timeoutMs: 0, json: {} }));
+    const { b } = pair();
+    for (const stream of [3, 3, 1]) b.feed(notification(stream), 0);
+    assert.deepEqual(events(b).map((e) => e.type), ["notification"]);
+    assert.equal(b.closed, false);
+  });
+
+  it("takes an error after a response as an answer that breaks off", () => {
+    const { a, b } = pair();
+    const stream = a.request(MESSAGE.agentsCall, ID(1), 1000, {}, true, 0);
+    shuttle(a, b);
+    const answer = (kind: 2 | 3, message: number, fin: boolean): Buffer =>
+      encodeFrame(FRAME.head, fin, stream, encodeHead({ kind, message, id: "", timeoutMs: 0, json: {} }));
+    a.feed(answer(KIND.response, 0, false), 0);
+    a.feed(answer(KIND.error, 9, true), 0);
+    const [response, failed] = events(a);
+    assert.equal(response?.type, "response");
+    assert.equal(failed?.type === "failed" ? failed.error.code : failed?.type, "timeout");
+    assert.equal(a.closed, false);
+  });
+
+  it("ends a stream whose bulk is above the limit, and only that stream", () => {
+    const { a, b } = pair();
+    const stream = a.request(MESSAGE.agentsCall, ID(1), 1000, {}, true, 0);
+    shuttle(a, b);
+    a.feed(encodeFrame(FRAME.head, false, stream, encodeHead({ kind: KIND.response, message: 0, id: "", timeoutMs: 0, json: {} })), 0);
+    const chunk = Buffer.alloc(32768);
+    const ends: string[] = [];
+    for (let sent = 0; sent <= LIMITS.messageBytesMax && ends.length === 0; sent += chunk.length) {
+      a.feed(encodeFrame(FRAME.bulk, false, stream, chunk), 0);
+      for (const event of events(a)) {
+        if (event.type === "failed") ends.push(event.error.code);
+        if (event.type === "bulk") a.consume(stream, event.data.length);
+      }
+    }
+    assert.deepEqual(ends, ["message_too_large"]);
+    assert.equal(a.closed, false);
   });
 
   it("ignores late frames of ended streams", () => {
