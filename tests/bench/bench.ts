@@ -35,6 +35,7 @@ const { values: options } = parseArgs({
 
 const effort: measure.Effort = {
     rounds: options.quick ? 5 : 15,
+    connects: options.quick ? 5 : 30,
     calls: options.quick ? 2000 : 10_000,
     crowdRounds: options.quick ? 1 : 3,
     cpuCalls: options.quick ? 4000 : 10_000,

@@ -14,6 +14,8 @@ import { sleep } from "../support/process.ts";
 
 export interface Effort {
     rounds: number;
+    /** Rounds of connects. */
+    connects: number;
     /** Calls of the latency lines. */
     calls: number;
     /** Rounds of 16 machines at once. */
@@ -46,7 +48,7 @@ async function openClose(driven: Driven, machines: number): Promise<Answer> {
 export async function connecting(rig: Rig, effort: Effort): Promise<Line[]> {
     const login: number[] = [], warm: number[] = [], fresh: number[] = [], node: number[] = [];
     await openClose(rig.link, 1);
-    for (let i = 0; i < effort.rounds; i++) {
+    for (let i = 0; i < effort.connects; i++) {
         await rig.quiet();
         login.push(only(await rig.floor.do("run", 1, "ssh", "-T", rig.alias, "true")));
         await rig.quiet();
@@ -58,7 +60,7 @@ export async function connecting(rig: Rig, effort: Effort): Promise<Line[]> {
         const installed = await openClose(rig.link, 1);
         if (installed.uploads !== 1) throw new Error("a first connect sent no helper");
         fresh.push(only(installed));
-        if (i % 3 !== 0) continue;
+        if (i % 5 !== 0) continue;
         await rig.quiet();
         node.push(only(await openClose(rig.node, 1)));
     }
