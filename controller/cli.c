@@ -11,6 +11,7 @@
 #include "controller/json.h"
 #include "controller/xalloc.h"
 #include "protocol/codec.h"
+#include "protocol/json_check.h"
 #include "protocol/messages.h"
 
 struct cli {
@@ -104,12 +105,15 @@ int cli_agents(const char *program_dir, const char *call)
     struct cli cli = {0};
     if (strcmp(call, "help") == 0)
         call = "{}";
-    cJSON *object = json_parse_object(call, strlen(call));
+    /* A C string would end at the NUL, and the rest of a message would be missing. */
+    bool nul = shp_json_has_nul(call, strlen(call));
+    cJSON *object = nul ? NULL : json_parse_object(call, strlen(call));
     if (!object) {
         struct shp_error error = {0};
         char text[SHP_CODEC_ERROR_JSON_MAX];
         shp_error_set(&error, SHP_CODE_INVALID_CALL, NULL, "read call",
-                      "the argument is not a JSON object");
+                      nul ? "the argument has a NUL (\\u0000) in it"
+                          : "the argument is not a JSON object");
         shp_codec_error_print(text, &error);
         fprintf(stderr, "%s\n", text);
         return 2;

@@ -51,9 +51,23 @@ char *json_print(const cJSON *object)
     return text;
 }
 
+cJSON *json_parse(const char *text, size_t len)
+{
+    const char *end = NULL;
+    cJSON *value = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    if (!value)
+        return NULL;
+    while (end < text + len && *end && strchr(" \t\r\n", *end))
+        end++;
+    if (end == text + len)
+        return value;
+    cJSON_Delete(value);
+    return NULL;
+}
+
 cJSON *json_parse_object(const char *text, size_t len)
 {
-    cJSON *value = cJSON_ParseWithLength(text, len);
+    cJSON *value = json_parse(text, len);
     if (value && !cJSON_IsObject(value)) {
         cJSON_Delete(value);
         return NULL;

@@ -20,6 +20,9 @@ void json_add(cJSON *object, const char *name, const char *text);
 /* Compact text, malloc'ed. Never NULL (running out of memory ends the program). */
 char *json_print(const cJSON *object);
 
+/* Parse one value that takes all of len bytes, white space apart; NULL when it is none. */
+cJSON *json_parse(const char *text, size_t len);
+
 /* Parse an object of len bytes; NULL when it is none. */
 cJSON *json_parse_object(const char *text, size_t len);
 

@@ -7,6 +7,7 @@
 
 #include "controller/json.h"
 #include "controller/xalloc.h"
+#include "protocol/json_check.h"
 #include "protocol/messages.h"
 #include "transport/transport.h"
 
@@ -67,7 +68,7 @@ static const char *entry_fault(const cJSON *item)
 
 int catalog_parse(struct catalog *out, const char *text, size_t len, struct shp_error *error)
 {
-    cJSON *array = cJSON_ParseWithLength(text, len);
+    cJSON *array = shp_json_has_nul(text, len) ? NULL : json_parse(text, len);
     struct catalog catalog = {0};
     const char *fault = NULL;
     int index = 0;
