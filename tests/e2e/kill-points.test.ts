@@ -189,7 +189,7 @@ const inUpload: Point["reach"] = async (world) => {
         "    [ $n -gt 0 ] || exit 0\n" +
         "    left=$((left - n))\n" +
         `    : >'${running}'\n` +
-        `    [ -e '${goFile}' ] && exec /usr/bin/head -c $left\n` +
+        `    [ -e '${goFile}' ] && { /usr/bin/head -c $left | tee -a /proc/self/fd/3 >/dev/null; } 3>&1 && exit\n` +
         "    sleep 0.1\n" +
         "done\n";
     fs.writeFileSync(path.join(world.b.bin, "head"), script, { mode: 0o755 });
