@@ -7,8 +7,6 @@
 #include <sodium.h>
 #include <string.h>
 
-#define CAPACITY_FIRST 512
-
 void shp_buf_init(struct shp_buf *buf, size_t max)
 {
     *buf = (struct shp_buf){.max = max};
@@ -29,7 +27,7 @@ void shp_buf_wipe(struct shp_buf *buf)
 
 static int grow(struct shp_buf *buf, size_t needed)
 {
-    size_t capacity = buf->capacity > 0 ? buf->capacity : CAPACITY_FIRST;
+    size_t capacity = buf->capacity > 0 ? buf->capacity : SHP_BUF_CAPACITY_FIRST;
     while (capacity < needed)
         capacity *= 2;
     /* Not realloc: the consumed front need not be copied, nor kept. */

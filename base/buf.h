@@ -16,6 +16,9 @@
  * frame, and memory given back each time costs more than sealing the frame. */
 #define SHP_BUF_KEEP_BYTES 131072
 
+/* Memory that a buffer takes with its first byte, when that is enough. */
+#define SHP_BUF_CAPACITY_FIRST 512
+
 struct shp_buf {
     uint8_t *data;
     size_t start; /* first byte that was not consumed */

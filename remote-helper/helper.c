@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "protocol/codec.h"
 #include "protocol/messages.h"
 #include "remote-helper/handlers.h"
@@ -273,6 +274,17 @@ static const struct shp_link_callbacks link_callbacks = {
     .on_closed = on_closed,
 };
 
+/*
+ * musl gives the pages of a size class back with the last block of it, at two system calls a time.
+ * Every call needs a few buffers of the first size and nothing else may hold one, so one is kept.
+ */
+static void keep_buffer_pages(void)
+{
+    static void *kept;
+    if (kept == NULL)
+        kept = malloc(SHP_BUF_CAPACITY_FIRST);
+}
+
 int helper_open(struct helper *helper, uv_loop_t *loop, struct shp_transport *transport,
                 const char *marker, const char *build)
 {
@@ -282,6 +294,7 @@ int helper_open(struct helper *helper, uv_loop_t *loop, struct shp_transport *tr
         .callbacks = link_callbacks,
         .user = helper,
     };
+    keep_buffer_pages();
     memset(helper, 0, sizeof *helper);
     if (strlen(marker) != SHP_MARKER_HEX)
         return SHP_ERR_INVALID;

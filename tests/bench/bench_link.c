@@ -2,13 +2,14 @@
  * Drives the controller's own path (fleet, machine, link, ssh, helper) for `make bench`: commands
  * on standard input, one at a time, each answered by one line of JSON. Durations are microseconds.
  *
- *   open N                 N machines of the catalog, all at once, from the first start to the last
- * ready shut                   end the fleet identity               the helper's process id on the
- * first machine calls N                Herdr calls of 200 bytes, one after the other relay N BYTES
- * Herdr calls with an answer of BYTES, as the link delivers them parsed N BYTES         the same,
- * read as JSON as every caller of herdr_call gets it busy N BYTES           as relay, and all the
- * while a ping of the helper every PING_EVERY_MS latest N PATH          latest reply of a
- * transcript
+ *   open N          N machines of the catalog, all at once: from the first start to the last ready
+ *   shut            end the fleet
+ *   identity        the helper's process id on the first machine
+ *   calls N         Herdr calls of 200 bytes, one after the other
+ *   relay N BYTES   Herdr calls with an answer of BYTES, as the link delivers them
+ *   parsed N BYTES  the same, read as JSON as every caller of herdr_call gets it
+ *   busy N BYTES    as relay, and all the while a ping of the helper every PING_EVERY_MS
+ *   latest N PATH   latest reply of a transcript
  */
 #include <errno.h>
 #include <signal.h>
