@@ -85,6 +85,8 @@ static const char install[] =
     "p \"NEED $u\";"
     "e=$( { set -C;head -c $z >\"$t\"; } 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
     "e=$(chmod 700 \"$t\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
+    "if command -v sha256sum >/dev/null 2>&1;then h=$(sha256sum <\"$t\");"
+    "case $h in \"$g\"*) ;;*) rm -f \"$t\";x \"FAIL check 1 another digest\";;esac;fi;"
     "e=$([ -s \"$t\" ]&&\"$t\" self-check $g 2>&1)||{ r=$?;rm -f \"$t\";x \"FAIL check $r $e\"; };"
     "[ -d \"$f\" ]&&{ rm -f \"$t\";x \"FAIL foreign $f\"; };"
     "e=$(mv -f \"$t\" \"$f\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"

@@ -277,6 +277,20 @@ static void bytes_that_differ_from_their_digest_are_not_installed(void **state)
     rig_fini(&rig);
 }
 
+static void bytes_too_damaged_to_load_are_no_other_architecture(void **state)
+{
+    struct rig_result result;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 1000);
+    memset(rig.artifacts.items[0].content, 0x80, 64);
+    result = rig_run_once(&rig);
+    expect_failure(&result, SHP_CODE_INSTALL_CORRUPT);
+    assert_int_equal(rig_count_files(&rig), 0);
+    rig_fini(&rig);
+}
+
 static void a_program_of_another_architecture_is_named(void **state)
 {
     unsigned char elf[4096] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
@@ -552,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_linked_directory_is_not_ours),
         cmocka_unit_test(another_owners_file_is_not_run),
         cmocka_unit_test(bytes_that_differ_from_their_digest_are_not_installed),
+        cmocka_unit_test(bytes_too_damaged_to_load_are_no_other_architecture),
         cmocka_unit_test(a_program_of_another_architecture_is_named),
         cmocka_unit_test(a_system_without_helper_is_named_before_the_upload),
         cmocka_unit_test(a_home_that_cannot_be_written_is_named),
