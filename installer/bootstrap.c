@@ -219,7 +219,7 @@ static void bootstrap_free(void *prelude)
     free(bootstrap);
 }
 
-static bool directory_valid(const char *path)
+bool shp_bootstrap_directory_valid(const char *path)
 {
     static const char alphabet[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
@@ -230,7 +230,7 @@ int shp_bootstrap_new(struct shp_prelude *prelude, char **command,
                       const struct shp_bootstrap_options *options)
 {
     if (options->artifacts->len == 0 ||
-        (options->helper_dir && !directory_valid(options->helper_dir)))
+        (options->helper_dir && !shp_bootstrap_directory_valid(options->helper_dir)))
         return SHP_ERR_INVALID;
     struct bootstrap *bootstrap = calloc(1, sizeof(*bootstrap));
     char *line = shp_bootstrap_command(options);

@@ -30,4 +30,8 @@ struct shp_bootstrap_options {
 int shp_bootstrap_new(struct shp_prelude *prelude, char **command,
                       const struct shp_bootstrap_options *options);
 
+/* Whether a path may be helper_dir: absolute, of letters, digits and "/._-" (it stands in the
+ * command line unquoted). */
+bool shp_bootstrap_directory_valid(const char *path);
+
 #endif

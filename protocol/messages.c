@@ -305,7 +305,7 @@ static const struct code_info codes[] = {
     {30, SHP_SCOPE_CALL, "target_invalid", "The SSH target is not acceptable (empty, control characters, or begins with a dash).", "Correct the machine in Herdr's catalog."},
     {31, SHP_SCOPE_SESSION, "install_failed", "The helper could not be written.", "Look at the shown text: permissions, or a path in the way."},
     {32, SHP_SCOPE_SESSION, "install_no_space", "No space for the helper.", "Free space in the home directory of the machine."},
-    {33, SHP_SCOPE_SESSION, "install_noexec", "Programs below the home directory may not be run.", "Allow programs below that home directory (mount option noexec)."},
+    {33, SHP_SCOPE_SESSION, "install_noexec", "Programs below the home directory may not be run.", "Allow programs below that home directory (mount option noexec), or name another directory for this machine under helperDir in pi-shepherdr.json."},
     {34, SHP_SCOPE_SESSION, "install_foreign_file", "Something that is not ours stands at the helper's path.", "Look at the named path and move it away."},
     {35, SHP_SCOPE_SESSION, "install_corrupt", "The uploaded helper does not have the digest that was sent.", "Reconnect; if it repeats, check the disk."},
     {36, SHP_SCOPE_SESSION, "arch_unsupported", "There is no helper for this system.", "Use a Linux x86_64 or aarch64 machine."},
@@ -358,13 +358,14 @@ static const struct code_info codes[] = {
     {91, SHP_SCOPE_CALL, "base_unsupported", "The profile does not accept base.", "Leave base out, or choose a profile that accepts it."},
     {92, SHP_SCOPE_REQUEST, "no_such_request", "Nothing is known of that id.", "Repeat the message."},
     {93, SHP_SCOPE_CALL, "operation_interrupted", "The controller ended while the call was under way; what it made is named.", "Call list and look before you repeat."},
+    {94, SHP_SCOPE_CALL, "settings_invalid", "The settings file is malformed.", "Correct the named file; an example is in the README."},
 };
 
 static const struct code_info no_code = {0, SHP_SCOPE_CALL, "none", "No error.", "Nothing."};
 static const struct code_info unknown_code = {-1, SHP_SCOPE_CALL, "unknown_error", "An error that this version does not know.", "Update shepherdr on this side."};
 
 _Static_assert(COUNT(messages) == 17, "messages");
-_Static_assert(COUNT(codes) == 81, "codes");
+_Static_assert(COUNT(codes) == 82, "codes");
 
 const struct shp_message_info *shp_message_find(uint16_t id)
 {

@@ -143,6 +143,7 @@ enum shp_code {
     SHP_CODE_BASE_UNSUPPORTED = 91, /* The profile does not accept base. */
     SHP_CODE_NO_SUCH_REQUEST = 92, /* Nothing is known of that id. */
     SHP_CODE_OPERATION_INTERRUPTED = 93, /* The controller ended while the call was under way; what it made is named. */
+    SHP_CODE_SETTINGS_INVALID = 94, /* The settings file is malformed. */
 };
 
 /* How far an error reaches. */

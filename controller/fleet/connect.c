@@ -6,6 +6,7 @@
 
 #include "controller/fleet/fleet.h"
 #include "controller/json.h"
+#include "controller/settings.h"
 #include "installer/bootstrap.h"
 #include "protocol/messages.h"
 #include "shp_build_id.h"
@@ -47,12 +48,16 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
     struct shp_prelude prelude = {0};
     struct shp_transport *transport = NULL;
     char *command = NULL;
+    char *helper_dir = NULL;
     if (!fleet->artifacts || fleet->artifacts->len == 0) {
         shp_error_set(error, SHP_CODE_HELPER_MISSING, machine->id, "find helper",
                       "no helper program in %s",
                       fleet->artifacts ? fleet->artifacts->searched : "memory");
         return SHP_ERR_NOT_FOUND;
     }
+    int rc = settings_helper_dir(&helper_dir, fleet->context->agent_dir, machine->id, error);
+    if (rc != SHP_OK)
+        return rc;
     struct shp_link_options options = {
         .session = {.role = SHP_ROLE_INITIATOR, .suite = SHP_SUITE_NOISE},
         .prelude = &prelude,
@@ -65,10 +70,11 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
         .artifacts = fleet->artifacts,
         .marker = options.session.marker,
         .build_id = SHP_BUILD_ID,
+        .helper_dir = helper_dir,
         .probe_only = fleet->probe_only,
         .uploaded = &machine->uploaded,
     };
-    int rc = shp_bootstrap_new(&prelude, &command, &bootstrap);
+    rc = shp_bootstrap_new(&prelude, &command, &bootstrap);
     if (rc == SHP_OK)
         rc = open_transport(machine, command, &transport);
     if (rc == SHP_ERR_INVALID && prelude.free)
@@ -91,6 +97,7 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
     }
     free(hello);
     free(command);
+    free(helper_dir);
     return rc;
 }
 

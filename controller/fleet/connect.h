@@ -12,7 +12,8 @@
 
 /*
  * Open a link with the bootstrap as its prelude: local over a pipe to /bin/sh, remote over
- * OpenSSH, the same command line. *error: helper_missing, target_invalid.
+ * OpenSSH, the same command line. *error: helper_missing, settings_invalid,
+ * target_invalid.
  */
 int connect_open(struct machine *machine, const struct shp_link_callbacks *callbacks,
                  struct shp_link **link, struct shp_error *error);

@@ -133,7 +133,7 @@ export const ERRORS = {
   target_invalid: { code: 30, scope: "call", doc: "The SSH target is not acceptable (empty, control characters, or begins with a dash).", next: "Correct the machine in Herdr's catalog." },
   install_failed: { code: 31, scope: "session", doc: "The helper could not be written.", next: "Look at the shown text: permissions, or a path in the way." },
   install_no_space: { code: 32, scope: "session", doc: "No space for the helper.", next: "Free space in the home directory of the machine." },
-  install_noexec: { code: 33, scope: "session", doc: "Programs below the home directory may not be run.", next: "Allow programs below that home directory (mount option noexec)." },
+  install_noexec: { code: 33, scope: "session", doc: "Programs below the home directory may not be run.", next: "Allow programs below that home directory (mount option noexec), or name another directory for this machine under helperDir in pi-shepherdr.json." },
   install_foreign_file: { code: 34, scope: "session", doc: "Something that is not ours stands at the helper's path.", next: "Look at the named path and move it away." },
   install_corrupt: { code: 35, scope: "session", doc: "The uploaded helper does not have the digest that was sent.", next: "Reconnect; if it repeats, check the disk." },
   arch_unsupported: { code: 36, scope: "session", doc: "There is no helper for this system.", next: "Use a Linux x86_64 or aarch64 machine." },
@@ -186,6 +186,7 @@ export const ERRORS = {
   base_unsupported: { code: 91, scope: "call", doc: "The profile does not accept base.", next: "Leave base out, or choose a profile that accepts it." },
   no_such_request: { code: 92, scope: "request", doc: "Nothing is known of that id.", next: "Repeat the message." },
   operation_interrupted: { code: 93, scope: "call", doc: "The controller ended while the call was under way; what it made is named.", next: "Call list and look before you repeat." },
+  settings_invalid: { code: 94, scope: "call", doc: "The settings file is malformed.", next: "Correct the named file; an example is in the README." },
 } as const satisfies Record<string, ErrorInfo>;
 
 export type ErrorName = keyof typeof ERRORS;
