@@ -42,7 +42,7 @@ export const INCLUDE_EDGES: readonly (readonly [string, readonly string[]])[] = 
   [
     "controller/fleet/",
     [
-      "controller/fleet/", "controller/clock.h", "controller/context.h", "controller/json.h",
+      "controller/fleet/", "controller/clock.h", "controller/context.h", "controller/json.h", "controller/settings.h",
       "controller/xalloc.h", "installer/", "transport/", "protocol/", "framing/", "base/", "shp_build_id.h",
     ],
   ],
