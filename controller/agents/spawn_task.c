@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sodium.h>
 
-#include "base/id.h"
 #include "base/log.h"
 #include "controller/clock.h"
 #include "controller/json.h"
@@ -18,8 +16,6 @@
 #include "controller/routing/session_request.h"
 #include "controller/xalloc.h"
 #include "protocol/messages.h"
-
-#define BIND_TIMEOUT_MS 15000
 
 static struct session_address address_of(const struct spawn *spawn)
 {
@@ -283,16 +279,8 @@ void spawn_give_task(struct spawn *spawn)
         submit(spawn); /* a command is nobody's parent: its worker stays free for a session */
         return;
     }
-    uint8_t secret[32];
-    char capability[65];
-    randombytes_buf(secret, sizeof(secret));
-    shp_hex_encode(capability, secret, sizeof(secret));
-    shp_bytes_wipe(secret, sizeof(secret));
     struct session_address to = address_of(spawn);
-    cJSON *payload = cJSON_CreateObject();
-    json_add(payload, "agent", spawn_made(spawn, SPAWN_AGENT));
-    json_add(payload, "capability", capability);
-    json_add(payload, "name", spawn_made(spawn, SPAWN_NAME));
     spawn->calls++;
-    session_request(&to, "bind", NULL, payload, NULL, BIND_TIMEOUT_MS, on_bound, spawn);
+    session_bind(&to, spawn_made(spawn, SPAWN_AGENT), spawn_made(spawn, SPAWN_NAME), on_bound,
+                 spawn);
 }

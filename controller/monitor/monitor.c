@@ -2,9 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sodium.h>
 
-#include "base/id.h"
 #include "base/log.h"
 #include "controller/clock.h"
 #include "controller/json.h"
@@ -326,16 +324,7 @@ static void on_opened(struct machine *machine, const struct machine_answer *answ
         return;
     }
     struct session_address to = address_of(item);
-    uint8_t secret[32];
-    char capability[65];
-    randombytes_buf(secret, sizeof(secret));
-    shp_hex_encode(capability, secret, sizeof(secret));
-    shp_bytes_wipe(secret, sizeof(secret));
-    cJSON *payload = cJSON_CreateObject();
-    json_add(payload, "agent", item->agent.id);
-    json_add(payload, "capability", capability);
-    json_add(payload, "name", item->agent.name);
-    session_request(&to, "bind", NULL, payload, NULL, QUESTION_TIMEOUT_MS, on_bound, item);
+    session_bind(&to, item->agent.id, item->agent.name, on_bound, item);
 }
 
 static void ask(struct followed *item)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sodium.h>
 
 #include "base/id.h"
 #include "controller/fleet/fleet.h"
@@ -11,6 +12,7 @@
 
 #define DELIVER_TIMEOUT_MS 20000
 #define STATUS_TIMEOUT_MS 10000
+#define BIND_TIMEOUT_MS 15000
 
 struct pending {
     session_answer_cb cb;
@@ -59,6 +61,23 @@ void session_request(const struct session_address *to, const char *service, cons
     bool has_id = id && shp_hex_decode(bytes, sizeof(bytes), id, strlen(id)) == SHP_OK;
     machine_request(to->machine, SHP_MSG_SESSION_REQUEST, has_id ? bytes : NULL, timeout_ms, params,
                     text, text ? strlen(text) : 0, on_answer, pending);
+}
+
+/* ---- bind ---------------------------------------------------------------------------------- */
+
+void session_bind(const struct session_address *to, const char *agent, const char *name,
+                  session_answer_cb cb, void *user)
+{
+    uint8_t secret[32];
+    char capability[2 * sizeof(secret) + 1];
+    randombytes_buf(secret, sizeof(secret));
+    shp_hex_encode(capability, secret, sizeof(secret));
+    shp_bytes_wipe(secret, sizeof(secret));
+    cJSON *payload = cJSON_CreateObject();
+    json_add(payload, "agent", agent);
+    json_add(payload, "capability", capability);
+    json_add(payload, "name", name);
+    session_request(to, "bind", NULL, payload, NULL, BIND_TIMEOUT_MS, cb, user);
 }
 
 /* ---- deliver ------------------------------------------------------------------------------- */

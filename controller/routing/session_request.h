@@ -31,6 +31,13 @@ void session_request(const struct session_address *to, const char *service, cons
                      cJSON *payload, const char *text, uint32_t timeout_ms, session_answer_cb cb,
                      void *user);
 
+/*
+ * Make the session a worker of ours, under a fresh capability that only this request carries.
+ * agent: our id of it; name: its routing name, or NULL.
+ */
+void session_bind(const struct session_address *to, const char *agent, const char *name,
+                  session_answer_cb cb, void *user);
+
 /* What became of a delivery, after everything that may be asked was asked. */
 struct delivery {
     bool accepted;
