@@ -292,6 +292,10 @@ static const struct code_info codes[] = {
     {13, SHP_SCOPE_SESSION, "shutting_down", "The peer ends.", "Nothing; it reconnects by itself."},
     {14, SHP_SCOPE_SESSION, "credit_violation", "The peer sent more bulk than it had credit for.", "Report it with the output of shepherdr doctor."},
     {15, SHP_SCOPE_SESSION, "silence", "The peer sent no frame for too long.", "Nothing; it reconnects by itself."},
+    {16, SHP_SCOPE_SESSION, "kex_unsupported", "The two sides share no key exchange, cipher or host key algorithm.", "Set transport openssh for this machine in pi-shepherdr.json, or allow one of the server's algorithms in the ssh configuration."},
+    {17, SHP_SCOPE_SESSION, "key_locked", "A key needs its passphrase, and no agent holds it.", "Run ssh-add with the named key."},
+    {18, SHP_SCOPE_SESSION, "interaction_required", "The login asks for what only a person can give.", "Run ssh to the target once in a terminal and follow what it says."},
+    {19, SHP_SCOPE_SESSION, "login_slow", "The login did not end in time.", "Touch the key or unlock the agent if it waits for you; else restart the agent."},
     {20, SHP_SCOPE_SESSION, "link_lost", "The connection broke.", "Nothing; it reconnects by itself. Run shepherdr doctor if it stays."},
     {21, SHP_SCOPE_SESSION, "connect_failed", "SSH could not connect.", "Check that ssh to the target works in a terminal."},
     {22, SHP_SCOPE_SESSION, "host_key_unknown", "The host key is not known yet.", "Run ssh to the target once in a terminal and confirm the key."},
@@ -319,11 +323,18 @@ static const struct code_info codes[] = {
     {44, SHP_SCOPE_CALL, "herdr_missing", "The herdr program cannot be run.", "Install Herdr and run Pi inside it."},
     {45, SHP_SCOPE_REQUEST, "herdr_invalid", "Herdr's answer is not what its API says.", "Update Herdr, and report it with the output of shepherdr doctor."},
     {46, SHP_SCOPE_CALL, "not_in_herdr", "This Pi session does not run in a Herdr pane.", "Start Pi inside Herdr."},
+    {47, SHP_SCOPE_SESSION, "ssh_config_failed", "ssh could not resolve the target: a bad configuration, or a command in it that takes too long.", "Run ssh -G with the target in a terminal and correct what it names."},
+    {48, SHP_SCOPE_SESSION, "connect_refused", "Nothing listens at the address.", "Start the SSH server there, or correct the port."},
+    {49, SHP_SCOPE_SESSION, "connect_timeout", "The address does not answer.", "Check the network, the VPN and the firewall; wake the machine."},
     {50, SHP_SCOPE_CALL, "catalog_failed", "Herdr's machine list could not be read.", "Run: herdr machine list --json."},
     {51, SHP_SCOPE_CALL, "catalog_invalid", "Herdr's machine list has a bad entry.", "Correct or remove the named entry with herdr machine."},
     {52, SHP_SCOPE_CALL, "machine_unknown", "No machine has this id.", "Use an id that the list action returns."},
     {53, SHP_SCOPE_CALL, "machine_disabled", "The machine is disabled in Herdr's catalog.", "Run: herdr machine enable with its id."},
     {54, SHP_SCOPE_CALL, "machine_unavailable", "The machine has no live link.", "Run shepherdr doctor with its id."},
+    {55, SHP_SCOPE_SESSION, "install_read_only", "The home directory is on a read-only file system.", "Mount it writable, or name another directory for this machine under helperDir in pi-shepherdr.json."},
+    {56, SHP_SCOPE_SESSION, "home_missing", "The account has no home directory.", "Give the account a home directory that exists (HOME of a noninteractive login)."},
+    {57, SHP_SCOPE_SESSION, "channel_refused", "The SSH server opened no channel for the command.", "Allow a session and a command for this account in the server's configuration."},
+    {58, SHP_SCOPE_SESSION, "shell_limits", "The limits of the account keep its shell from starting a program.", "Raise the limit on processes or open files of that account."},
     {60, SHP_SCOPE_CALL, "invalid_call", "The arguments are not a flat object with an action.", "Call agents with {} for the request shapes."},
     {61, SHP_SCOPE_CALL, "unknown_action", "No such action.", "Call agents with {} for the actions."},
     {62, SHP_SCOPE_CALL, "unknown_field", "The action has no such field.", "Call agents with {} for the fields."},
@@ -365,7 +376,7 @@ static const struct code_info no_code = {0, SHP_SCOPE_CALL, "none", "No error.",
 static const struct code_info unknown_code = {-1, SHP_SCOPE_CALL, "unknown_error", "An error that this version does not know.", "Update shepherdr on this side."};
 
 _Static_assert(COUNT(messages) == 17, "messages");
-_Static_assert(COUNT(codes) == 82, "codes");
+_Static_assert(COUNT(codes) == 93, "codes");
 
 const struct shp_message_info *shp_message_find(uint16_t id)
 {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "protocol/messages.h"
+#include "transport/ssh.h"
 
 #include <sodium.h>
 
@@ -114,6 +115,7 @@ static void finish(struct shp_link *link)
 {
     choose_error(link);
     add_diagnostic(link);
+    link->transport = NULL;
     if (link->callbacks.on_closed != NULL)
         link->callbacks.on_closed(link, &link->error, &link->end, link->user);
     uv_close((uv_handle_t *)&link->timer, on_timer_closed);
@@ -443,9 +445,8 @@ static void on_closed(struct shp_transport *transport, const struct shp_transpor
         dispatch_all(link);
     }
     link->state = SHP_LINK_CLOSING;
-    shp_transport_free(transport);
-    link->transport = NULL;
     finish(link);
+    shp_transport_free(transport);
 }
 
 static const struct shp_transport_callbacks transport_callbacks = {
@@ -548,6 +549,11 @@ uint32_t shp_link_rtt_us(const struct shp_link *link)
 const char *shp_link_transport_name(const struct shp_link *link)
 {
     return link->transport != NULL ? shp_transport_name(link->transport) : "";
+}
+
+const struct shp_ssh_facts *shp_link_ssh_facts(const struct shp_link *link)
+{
+    return link->transport != NULL ? shp_transport_ssh_facts(link->transport) : NULL;
 }
 
 size_t shp_link_pending(const struct shp_link *link)

@@ -155,6 +155,10 @@ void shp_link_probe(struct shp_link *link);
 uint32_t shp_link_rtt_us(const struct shp_link *link);
 size_t shp_link_pending(const struct shp_link *link);
 
+/* Of an SSH transport, borrowed until the next turn; NULL for others and once it is gone (then the
+ * end that on_closed got has them). */
+const struct shp_ssh_facts *shp_link_ssh_facts(const struct shp_link *link);
+
 /* Static; "" once the transport is gone. */
 const char *shp_link_transport_name(const struct shp_link *link);
 

@@ -22,6 +22,7 @@
 #include "base/error.h"
 
 struct shp_transport;
+struct shp_ssh_facts;
 
 /* How it ended. Borrowed for the on_closed call. */
 struct shp_transport_end {
@@ -29,7 +30,8 @@ struct shp_transport_end {
     bool exited;            /* a child process: exit_status and term_signal hold */
     int64_t exit_status;
     int term_signal;
-    const char *diagnostic; /* cleaned tail of standard error, "" where none */
+    const char *diagnostic;          /* cleaned tail of standard error, "" where none */
+    const struct shp_ssh_facts *ssh; /* SSH transports: transport/ssh.h; else NULL */
 };
 
 struct shp_transport_callbacks {
@@ -135,34 +137,5 @@ struct shp_process_options {
 };
 int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
                               const struct shp_process_options *options);
-
-/*
- * ssh(1) to a target with hardened flags and one remote command. First `ssh -G` (bounded: 10 s)
- * finds out which flags this client knows and what the target resolves to. End errors are
- * classified from the exit and standard error (connect_failed, host_key_unknown, ...).
- */
-struct shp_openssh_options {
-    const char *target;        /* shp_openssh_target_ok, else INVALID */
-    const char *command;       /* remote command line */
-    const char *ssh_auth_sock; /* NULL: as in our environment */
-    const char *ssh_path;      /* NULL: "ssh" from PATH */
-};
-int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
-                              const struct shp_openssh_options *options);
-
-/* Not empty, at most 512 bytes, no control characters, does not begin with '-'. */
-bool shp_openssh_target_ok(const char *target);
-
-/* What `ssh -G` said of the target. Strings are empty where it said nothing. */
-struct shp_openssh_resolved {
-    char hostname[256];
-    char user[128];
-    uint32_t port;
-    bool proxied; /* ProxyJump or ProxyCommand */
-};
-
-/* Borrowed until the transport is freed; NULL before `ssh -G` has answered. */
-const struct shp_openssh_resolved *
-shp_transport_openssh_resolved(const struct shp_transport *transport);
 
 #endif

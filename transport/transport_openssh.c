@@ -34,9 +34,8 @@ struct openssh {
     bool heard;
     bool by_us;
     bool timed_out;
-    bool answered;
     unsigned optional;
-    struct shp_openssh_resolved resolved;
+    struct shp_ssh_facts facts;
     char *output; /* of the query */
     size_t output_len;
     struct shp_transport_end end;
@@ -63,6 +62,7 @@ static void on_timer_closed(uv_handle_t *handle)
     struct openssh *ssh = handle->data;
 
     ssh->end.diagnostic = ssh->diagnostic != NULL ? ssh->diagnostic : "";
+    ssh->end.ssh = &ssh->facts;
     shp_transport_report_closed(&ssh->base, &ssh->end);
 }
 
@@ -157,8 +157,8 @@ static void on_query_closed(struct openssh *ssh, const struct shp_transport_end 
         ssh->optional = 0; /* a client that old knows none of them */
         ssh->running = true;
     } else if (answered && !ssh->timed_out) {
-        shp_openssh_parse_query(&ssh->resolved, ssh->output, ssh->output_len);
-        ssh->answered = true;
+        shp_openssh_parse_query(&ssh->facts, ssh->output, ssh->output_len);
+        ssh->facts.phase = SHP_SSH_PHASE_TCP;
         ssh->running = true;
     } else if (!is_query_worth_repeating(ssh, end)) {
         finish(ssh);
@@ -218,6 +218,7 @@ static void on_child_read(struct shp_transport *child, const uint8_t *data, size
         return;
     }
     ssh->heard = true;
+    ssh->facts.phase = SHP_SSH_PHASE_RUNNING;
     shp_transport_report_read(&ssh->base, data, len);
 }
 
@@ -349,7 +350,7 @@ static const struct shp_transport_ops ops = {
 };
 
 int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
-                              const struct shp_openssh_options *options)
+                              const struct shp_ssh_options *options)
 {
     static const char name[] = "SSH_AUTH_SOCK=";
     const char *sock = options->ssh_auth_sock;
@@ -362,6 +363,7 @@ int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
         return SHP_ERR_NOMEM;
     shp_transport_init(&ssh->base, &ops, loop);
     ssh->optional = SHP_OPENSSH_OPTIONAL_ALL;
+    snprintf(ssh->facts.transport, sizeof(ssh->facts.transport), "%s", ops.name);
     ssh->target = shp_strdup(options->target);
     ssh->command = shp_strdup(options->command);
     ssh->ssh = shp_strdup(options->ssh_path != NULL ? options->ssh_path : "ssh");
@@ -379,10 +381,13 @@ int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
     return SHP_OK;
 }
 
-const struct shp_openssh_resolved *
-shp_transport_openssh_resolved(const struct shp_transport *transport)
+const struct shp_ssh_facts *shp_transport_ssh_facts(const struct shp_transport *transport)
 {
-    const struct openssh *ssh = (const struct openssh *)transport;
+    return transport->ops == &ops ? &((const struct openssh *)transport)->facts : NULL;
+}
 
-    return transport->ops == &ops && ssh->answered ? &ssh->resolved : NULL;
+int shp_transport_ssh_new(struct shp_transport **out, uv_loop_t *loop,
+                          const struct shp_ssh_options *options)
+{
+    return shp_transport_openssh_new(out, loop, options);
 }

@@ -104,7 +104,7 @@ static void copy_value(char *out, size_t size, const char *value, size_t len)
     shp_text_clean(out, size, value, len);
 }
 
-static void parse_line(struct shp_openssh_resolved *resolved, const char *line, size_t len)
+static void parse_line(struct shp_ssh_facts *facts, const char *line, size_t len)
 {
     const char *space = memchr(line, ' ', len);
     size_t key_len = space != NULL ? (size_t)(space - line) : len;
@@ -113,32 +113,34 @@ static void parse_line(struct shp_openssh_resolved *resolved, const char *line, 
     bool is_none = value_len == 4 && memcmp(value, "none", 4) == 0;
 
     if (key_len == 8 && memcmp(line, "hostname", 8) == 0) {
-        copy_value(resolved->hostname, sizeof(resolved->hostname), value, value_len);
+        copy_value(facts->hostname, sizeof(facts->hostname), value, value_len);
     } else if (key_len == 4 && memcmp(line, "user", 4) == 0) {
-        copy_value(resolved->user, sizeof(resolved->user), value, value_len);
+        copy_value(facts->user, sizeof(facts->user), value, value_len);
     } else if (key_len == 4 && memcmp(line, "port", 4) == 0) {
         char digits[8];
 
         copy_value(digits, sizeof(digits), value, value_len);
-        resolved->port = (uint32_t)strtoul(digits, NULL, 10);
-        if (resolved->port > 65535)
-            resolved->port = 0;
+        facts->port = (uint32_t)strtoul(digits, NULL, 10);
+        if (facts->port > 65535)
+            facts->port = 0;
     } else if ((key_len == 9 && memcmp(line, "proxyjump", 9) == 0) ||
                (key_len == 12 && memcmp(line, "proxycommand", 12) == 0)) {
-        resolved->proxied = resolved->proxied || (value_len > 0 && !is_none);
+        if (value_len > 0 && !is_none)
+            copy_value(facts->proxy, sizeof(facts->proxy), value, value_len);
     }
 }
 
-void shp_openssh_parse_query(struct shp_openssh_resolved *resolved, const char *text, size_t len)
+void shp_openssh_parse_query(struct shp_ssh_facts *facts, const char *text, size_t len)
 {
     size_t at = 0;
 
-    memset(resolved, 0, sizeof(*resolved));
+    facts->hostname[0] = facts->user[0] = facts->proxy[0] = '\0';
+    facts->port = 0;
     while (at < len) {
         const char *end = memchr(text + at, '\n', len - at);
         size_t line_len = end != NULL ? (size_t)(end - (text + at)) : len - at;
 
-        parse_line(resolved, text + at, line_len);
+        parse_line(facts, text + at, line_len);
         at += line_len + 1;
     }
 }

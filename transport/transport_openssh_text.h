@@ -5,7 +5,7 @@
 #ifndef SHP_TRANSPORT_OPENSSH_TEXT_H
 #define SHP_TRANSPORT_OPENSSH_TEXT_H
 
-#include "transport/transport.h"
+#include "transport/ssh.h"
 
 /* Options that clients before 8.7 do not know; bit i of a mask stands for entry i. */
 #define SHP_OPENSSH_OPTIONAL_COUNT 3
@@ -27,7 +27,7 @@ unsigned shp_openssh_refused_option(const char *text);
 bool shp_openssh_lacks_query(const char *text);
 
 /* Reads the output of `ssh -G`; fields that it lacks stay empty. */
-void shp_openssh_parse_query(struct shp_openssh_resolved *resolved, const char *text, size_t len);
+void shp_openssh_parse_query(struct shp_ssh_facts *facts, const char *text, size_t len);
 
 /*
  * What an ssh that ended by itself with this exit status and cleaned standard error met: an enum

@@ -19,12 +19,12 @@ static int open_transport(struct machine *machine, char *command, struct shp_tra
         struct shp_process_options options = {.argv = argv};
         return shp_transport_process_new(out, fleet->loop, &options);
     }
-    struct shp_openssh_options options = {
+    struct shp_ssh_options options = {
         .target = machine->target,
         .command = command,
         .ssh_auth_sock = fleet->context->ssh_auth_sock,
     };
-    return shp_transport_openssh_new(out, fleet->loop, &options);
+    return shp_transport_ssh_new(out, fleet->loop, &options);
 }
 
 static char *own_hello(const struct machine *machine)

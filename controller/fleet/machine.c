@@ -285,6 +285,9 @@ static void on_established(struct shp_link *link, const char *peer_hello, void *
     xreplace(&machine->hostname, json_string(hello, "hostname"));
     xreplace(&machine->system, json_string(hello, "system"));
     cJSON_Delete(hello);
+    const struct shp_ssh_facts *ssh = shp_link_ssh_facts(link);
+    if (ssh)
+        machine->ssh = *ssh;
     machine->generation++;
     machine->reason = (struct shp_error){0};
     machine->connected_at_ms = uv_now(machine->fleet->loop);
@@ -351,6 +354,8 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
     (void)link;
     struct machine *machine = user;
     machine->link = NULL;
+    if (end && end->ssh)
+        machine->ssh = *end->ssh;
     bool was_connected = machine->state == MACHINE_CONNECTED;
     if (was_connected &&
         uv_now(machine->fleet->loop) - machine->connected_at_ms >= MACHINE_STABLE_MS)

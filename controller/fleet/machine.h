@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "controller/fleet/catalog.h"
 #include "transport/link.h"
+#include "transport/ssh.h"
 
 #define MACHINE_LOCAL "local"
 #define MACHINE_WAITING_MAX 1024
@@ -77,6 +78,7 @@ struct machine {
     char *host;
     char *hostname;
     char *system;
+    struct shp_ssh_facts ssh; /* of the link, or of its last attempt; local: empty */
     uint64_t inbound_refused; /* session_request refused as not_related */
     /* private */
     struct shp_link *link;

@@ -1,4 +1,5 @@
 /* The suite over ssh to a throw-away sshd, and the ends that only ssh has. */
+#include "transport/ssh.h"
 #include "tests/support/sshd_fixture.h"
 #include "transport_suite.h"
 
@@ -22,7 +23,7 @@ static struct sshd_fixture sshd;
 static struct shp_transport *make(void *context, uv_loop_t *loop, enum suite_peer peer)
 {
     struct shp_transport *transport = NULL;
-    struct shp_openssh_options options = {
+    struct shp_ssh_options options = {
         .target = context,
         .command = suite_peer_script(peer),
         .ssh_path = sshd.ssh,
@@ -40,7 +41,7 @@ struct attempt {
     char diagnostic[2048];
     char heard[256];
     size_t heard_len;
-    struct shp_openssh_resolved resolved;
+    struct shp_ssh_facts resolved;
     bool was_resolved;
 };
 
@@ -59,7 +60,7 @@ static void on_closed(struct shp_transport *transport, const struct shp_transpor
                       void *user)
 {
     struct attempt *attempt = user;
-    const struct shp_openssh_resolved *resolved = shp_transport_openssh_resolved(transport);
+    const struct shp_ssh_facts *resolved = shp_transport_ssh_facts(transport);
 
     assert_false(attempt->closed);
     attempt->closed = true;
@@ -81,7 +82,7 @@ static void run(struct attempt *attempt, const char *target, const char *command
 {
     static const struct shp_transport_callbacks callbacks = {.on_read = on_read,
                                                              .on_closed = on_closed};
-    struct shp_openssh_options options = {.target = target, .command = command, .ssh_path = ssh};
+    struct shp_ssh_options options = {.target = target, .command = command, .ssh_path = ssh};
     struct shp_transport *transport = NULL;
     uv_timer_t guard;
 
@@ -123,7 +124,7 @@ static void an_orderly_command_has_no_error(void **state)
     assert_true(attempt.was_resolved);
     assert_string_equal(attempt.resolved.hostname, "127.0.0.1");
     assert_int_equal(attempt.resolved.port, sshd.port);
-    assert_false(attempt.resolved.proxied);
+    assert_int_equal(attempt.resolved.proxy[0], 0);
 }
 
 static void an_unknown_host_key_is_named(void **state)
@@ -239,7 +240,7 @@ static void bad_targets_are_refused(void **state)
     (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct shp_openssh_options options = {.target = bad[i], .command = "true"};
+        struct shp_ssh_options options = {.target = bad[i], .command = "true"};
 
         assert_int_equal(shp_transport_openssh_new(&transport, &loop, &options), SHP_ERR_INVALID);
     }

@@ -6,6 +6,7 @@
 #include "protocol/messages.h"
 #include "shp_build_id.h"
 #include "tests/support/sshd_fixture.h"
+#include "transport/ssh.h"
 #include "transport/link.h"
 
 #include <dirent.h>
@@ -142,7 +143,7 @@ static void open_connection(struct world *world, struct connection *connection, 
         .build_id = SHP_BUILD_ID,
         .uploaded = &connection->uploaded,
     };
-    struct shp_openssh_options ssh = {.target = "good", .ssh_path = sshd.ssh};
+    struct shp_ssh_options ssh = {.target = "good", .ssh_path = sshd.ssh};
     char *command = NULL;
     char *line;
 

@@ -394,7 +394,7 @@ static void the_query_is_parsed_and_bounded(void **state)
     static const char text[] = "host box\nuser me\nhostname box.example\nport 2222\n"
                                "proxycommand none\nproxyjump a,b\nidentityfile ~/.ssh/id\n";
     static const char torn[] = "port 99999\nproxycommand none\nhostname\n\n\nuser";
-    struct shp_openssh_resolved resolved;
+    struct shp_ssh_facts resolved;
     char huge[2000];
 
     (void)state;
@@ -402,7 +402,7 @@ static void the_query_is_parsed_and_bounded(void **state)
     assert_string_equal(resolved.hostname, "box.example");
     assert_string_equal(resolved.user, "me");
     assert_int_equal(resolved.port, 2222);
-    assert_true(resolved.proxied);
+    assert_true(resolved.proxy[0] != 0);
 
     memset(huge, 'h', sizeof(huge));
     memcpy(huge, "hostname ", 9);
@@ -410,7 +410,7 @@ static void the_query_is_parsed_and_bounded(void **state)
     assert_int_equal(strlen(resolved.hostname), sizeof(resolved.hostname) - 1);
     shp_openssh_parse_query(&resolved, torn, sizeof(torn) - 1);
     assert_int_equal(resolved.port, 0);
-    assert_false(resolved.proxied);
+    assert_int_equal(resolved.proxy[0], 0);
     assert_string_equal(resolved.hostname, "");
     shp_openssh_parse_query(&resolved, NULL, 0);
     assert_string_equal(resolved.user, "");
