@@ -18,14 +18,16 @@ const START_ATTEMPTS = 5;
 export interface SshdOptions {
     /** Directory for keys, configuration and log; must exist. It marks the server's processes. */
     dir: string;
-    /** HOME of every session. */
-    home: string;
-    /** PATH of every session. */
-    path: string;
+    /** HOME of every session. Absent: the account's own. */
+    home?: string;
+    /** PATH of every session. Absent: what sshd gives. */
+    path?: string;
     /** More variables of every session. */
     setEnv?: Record<string, string>;
     /** More lines of sshd_config, put first so that they win. */
     extraConfig?: string[];
+    /** More lines of sshd_config, put last: Match blocks. */
+    lastConfig?: string[];
 }
 
 /** Why a server cannot run here, or undefined when it can. */
@@ -192,7 +194,10 @@ export class Sshd {
 
     private config(): string {
         const { dir, options } = this;
-        const session = { HOME: options.home, PATH: options.path, ...options.setEnv };
+        const session: Record<string, string> = { ...options.setEnv };
+        if (options.home !== undefined) session["HOME"] = options.home;
+        if (options.path !== undefined) session["PATH"] = options.path;
+        const setEnv = Object.entries(session).map(([k, v]) => `${k}=${quote(v)}`).join(" ");
         return [
             ...(options.extraConfig ?? []),
             `Port ${this.port}`,
@@ -210,7 +215,8 @@ export class Sshd {
             "UseDNS no",
             "LogLevel VERBOSE",
             "MaxStartups 200:30:400",
-            `SetEnv ${Object.entries(session).map(([k, v]) => `${k}=${quote(v)}`).join(" ")}`,
+            ...(setEnv === "" ? [] : [`SetEnv ${setEnv}`]),
+            ...(options.lastConfig ?? []),
             "",
         ].join("\n");
     }
@@ -219,6 +225,8 @@ export class Sshd {
 export interface SshHost {
     alias: string;
     sshd: Sshd;
+    /** Account to log in as. Absent: the one that runs the test. */
+    user?: string;
     /** More lines of the Host block, put first so that they win. */
     extraConfig?: string[];
 }
@@ -263,7 +271,7 @@ export class SshClient {
                 ...(h.extraConfig ?? []),
                 "HostName 127.0.0.1",
                 `Port ${h.sshd.port}`,
-                `User ${h.sshd.user}`,
+                `User ${h.user ?? h.sshd.user}`,
                 `IdentityFile ${h.sshd.userKey}`,
                 "IdentitiesOnly yes",
                 `UserKnownHostsFile ${this.knownHostsFile}`,
