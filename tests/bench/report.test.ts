@@ -1,8 +1,10 @@
 // What a line of the benchmark says, and when it may fail a run.
 
 import assert from "node:assert/strict";
+import * as fs from "node:fs";
+import * as path from "node:path";
 import { test } from "node:test";
-import { line, markdown, verdict, type Report } from "./report.ts";
+import { applyWaivers, line, markdown, verdict, type Report, type Waiver } from "./report.ts";
 import { median, quantile, ratioOf } from "./stats.ts";
 
 test("order statistics", () => {
@@ -43,4 +45,20 @@ test("the file has every line and what was left out", () => {
     const text = markdown(report, "t", "2 cores");
     assert.ok(text.includes("| size \\| aim | ≤ 320 KiB | 242 KiB | met | x |"), text);
     assert.ok(text.includes("load 1.0 before, 2.0 after; 3 s") && text.includes("- push: no Pi"), text);
+});
+
+test("a waiver needs a reason, a line, and a goal that is missed", () => {
+    const missed = line("slow", "", "", 2, "×", { text: "", most: 1 });
+    const lines = [missed, line("fast", "", "", 1, "×", { text: "", most: 1 })];
+    const reason = "the measured program does not have it yet";
+    assert.deepEqual(applyWaivers(lines, [{ id: "slow", reason }]), []);
+    assert.equal(verdict(missed), "waived");
+    const wrong = applyWaivers(lines, [{ id: "fast", reason }, { id: "none", reason }, { id: "slow", reason: " " }]);
+    assert.deepEqual(wrong.map((text) => text.split(":")[0]), ["fast", "none", "slow"]);
+});
+
+test("waivers.json gives each line once, with its reason", () => {
+    const waivers = JSON.parse(fs.readFileSync(path.join(import.meta.dirname, "waivers.json"), "utf8")) as Waiver[];
+    assert.equal(new Set(waivers.map((w) => w.id)).size, waivers.length);
+    for (const { id, reason } of waivers) assert.ok(reason.trim().length >= 20, id);
 });
