@@ -25,6 +25,11 @@
 #define SHP_LIMIT_STREAMS_OPEN_MAX 256 /* streams. Streams that one side may have open at a time. */
 #define SHP_LIMIT_OUTPUT_BYTES_MAX 524288 /* bytes. Encoded bytes waiting for the transport above which no further bulk is encoded. */
 #define SHP_LIMIT_CONTROL_RESERVE_BYTES 131072 /* bytes. Room above output_bytes_max that only HEAD and control frames may use. */
+#define SHP_LIMIT_BULK_WINDOW_BYTES_START 32768 /* bytes. Bulk that one side of a link sends without acknowledgement at first, and again after bulk_base_age_ms without bulk. */
+#define SHP_LIMIT_BULK_WINDOW_BYTES_MIN 16384 /* bytes. The bulk window never gets smaller. */
+#define SHP_LIMIT_BULK_WINDOW_BYTES_MAX 4194304 /* bytes. The bulk window never gets larger. */
+#define SHP_LIMIT_BULK_DELAY_MS 20 /* ms. A round trip above one and a half of its base and this halves the bulk window; below it grows. */
+#define SHP_LIMIT_BULK_BASE_AGE_MS 10000 /* ms. A base of the round trip that was not seen for this long is measured anew on an empty line. */
 #define SHP_LIMIT_HELLO_BYTES_MAX 4096 /* bytes. Largest hello JSON of either side. */
 #define SHP_LIMIT_PREAMBLE_BYTES_MAX 8388608 /* bytes. Shell noise that is skipped before the marker; more is shell_noise. */
 #define SHP_LIMIT_DIAGNOSTIC_BYTES_MAX 8192 /* bytes. Tail of shell noise or standard error that is kept for an error text. */

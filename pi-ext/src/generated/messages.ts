@@ -25,6 +25,16 @@ export const LIMITS = {
   outputBytesMax: 524288,
   /** bytes. Room above output_bytes_max that only HEAD and control frames may use. */
   controlReserveBytes: 131072,
+  /** bytes. Bulk that one side of a link sends without acknowledgement at first, and again after bulk_base_age_ms without bulk. */
+  bulkWindowBytesStart: 32768,
+  /** bytes. The bulk window never gets smaller. */
+  bulkWindowBytesMin: 16384,
+  /** bytes. The bulk window never gets larger. */
+  bulkWindowBytesMax: 4194304,
+  /** ms. A round trip above one and a half of its base and this halves the bulk window; below it grows. */
+  bulkDelayMs: 20,
+  /** ms. A base of the round trip that was not seen for this long is measured anew on an empty line. */
+  bulkBaseAgeMs: 10000,
   /** bytes. Largest hello JSON of either side. */
   helloBytesMax: 4096,
   /** bytes. Shell noise that is skipped before the marker; more is shell_noise. */
