@@ -93,12 +93,48 @@ static const struct shp_field file_put_result[] = {
     {"written", SHP_FIELD_BOOL, false, 0, 0, NULL},
 };
 
-static const char *const values_1[] = {"bind", "deliver", "delivery_status", "settlement", "session_state", NULL};
+static const struct shp_field machine_facts_params[] = {
+    {"agent_dir", SHP_FIELD_STRING, true, 0, 4096, NULL},
+};
+
+static const char *const values_1[] = {"events", "polling", NULL};
+
+static const struct shp_field machine_facts_result[] = {
+    {"home", SHP_FIELD_STRING, false, 0, 4096, NULL},
+    {"home_exists", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"home_owned", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"home_writable", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"read_only", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"noexec", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"disk_free_bytes", SHP_FIELD_INT, false, 0, 9007199254740991, NULL},
+    {"disk_free_inodes", SHP_FIELD_INT, true, 0, 9007199254740991, NULL},
+    {"system", SHP_FIELD_STRING, false, 0, 128, NULL},
+    {"host", SHP_FIELD_STRING, false, 0, 64, NULL},
+    {"build", SHP_FIELD_STRING, false, 0, 64, NULL},
+    {"version", SHP_FIELD_STRING, false, 0, 64, NULL},
+    {"helper", SHP_FIELD_STRING, true, 0, 4096, NULL},
+    {"helper_bytes", SHP_FIELD_INT, true, 0, 9007199254740991, NULL},
+    {"stale", SHP_FIELD_INT, false, 0, 100000, NULL},
+    {"unix_ms", SHP_FIELD_INT, false, 0, 9007199254740991, NULL},
+    {"herdr", SHP_FIELD_STRING, true, 0, 4096, NULL},
+    {"pi", SHP_FIELD_STRING, true, 0, 4096, NULL},
+    {"pi_version", SHP_FIELD_STRING, true, 0, 64, NULL},
+    {"extension_installed", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"extension_pushed", SHP_FIELD_INT, false, 0, 100000, NULL},
+    {"integration", SHP_FIELD_INT, true, 0, 1000000, NULL},
+    {"sessions_dir", SHP_FIELD_STRING, false, 0, 4096, NULL},
+    {"sessions_readable", SHP_FIELD_BOOL, false, 0, 0, NULL},
+    {"sessions", SHP_FIELD_INT, false, 0, 1000000, NULL},
+    {"watch", SHP_FIELD_ENUM, false, 0, 0, values_1},
+    {"calls_per_minute", SHP_FIELD_INT, false, 0, 100000, NULL},
+};
+
+static const char *const values_2[] = {"bind", "deliver", "delivery_status", "settlement", "session_state", "machines", NULL};
 
 static const struct shp_field session_request_params[] = {
     {"to", SHP_FIELD_STRING, true, 0, 128, NULL},
     {"terminal_id", SHP_FIELD_STRING, true, 0, 128, NULL},
-    {"service", SHP_FIELD_ENUM, false, 0, 0, values_1},
+    {"service", SHP_FIELD_ENUM, false, 0, 0, values_2},
     {"from", SHP_FIELD_OBJECT, false, 0, 0, NULL},
     {"payload", SHP_FIELD_OBJECT, false, 0, 0, NULL},
 };
@@ -107,11 +143,11 @@ static const struct shp_field session_request_result[] = {
     {"answer", SHP_FIELD_OBJECT, false, 0, 0, NULL},
 };
 
-static const char *const values_2[] = {"delivered", "settled", "started", "lost", "closing", NULL};
+static const char *const values_3[] = {"delivered", "settled", "started", "lost", "closing", NULL};
 
 static const struct shp_field session_event_params[] = {
     {"pi_session_id", SHP_FIELD_STRING, false, 0, 128, NULL},
-    {"event", SHP_FIELD_ENUM, false, 0, 0, values_2},
+    {"event", SHP_FIELD_ENUM, false, 0, 0, values_3},
     {"inputs", SHP_FIELD_ARRAY, true, 0, 64, NULL},
     {"entry_id", SHP_FIELD_STRING, true, 0, 64, NULL},
     {"leaf", SHP_FIELD_STRING, true, 0, 64, NULL},
@@ -119,7 +155,7 @@ static const struct shp_field session_event_params[] = {
     {"reason", SHP_FIELD_STRING, true, 0, 512, NULL},
 };
 
-static const char *const values_3[] = {"tui", "rpc", "json", "print", NULL};
+static const char *const values_4[] = {"tui", "rpc", "json", "print", NULL};
 
 static const struct shp_field session_open_params[] = {
     {"pi_session_id", SHP_FIELD_STRING, false, 0, 128, NULL},
@@ -128,7 +164,7 @@ static const struct shp_field session_open_params[] = {
     {"agent_dir", SHP_FIELD_STRING, false, 0, 4096, NULL},
     {"home", SHP_FIELD_STRING, false, 0, 4096, NULL},
     {"cwd", SHP_FIELD_STRING, false, 0, 4096, NULL},
-    {"mode", SHP_FIELD_ENUM, false, 0, 0, values_3},
+    {"mode", SHP_FIELD_ENUM, false, 0, 0, values_4},
     {"session_name", SHP_FIELD_STRING, true, 0, 256, NULL},
     {"herdr_socket", SHP_FIELD_STRING, true, 0, 512, NULL},
     {"herdr_bin", SHP_FIELD_STRING, true, 0, 4096, NULL},
@@ -174,11 +210,20 @@ static const struct shp_field report_push_result[] = {
     {"accepted", SHP_FIELD_BOOL, false, 0, 0, NULL},
 };
 
-static const char *const values_4[] = {"confirmed", "provisional", "absent", NULL};
+static const char *const values_5[] = {"confirmed", "provisional", "absent", NULL};
 
 static const struct shp_field ledger_mark_params[] = {
     {"reports", SHP_FIELD_ARRAY, false, 0, 64, NULL},
-    {"state", SHP_FIELD_ENUM, false, 0, 0, values_4},
+    {"state", SHP_FIELD_ENUM, false, 0, 0, values_5},
+};
+
+static const struct shp_field machines_get_params[] = {
+    {"reconnect", SHP_FIELD_STRING, true, 0, 64, NULL},
+    {"refresh", SHP_FIELD_BOOL, true, 0, 0, NULL},
+};
+
+static const struct shp_field machines_get_result[] = {
+    {"machines", SHP_FIELD_INT, false, 0, 100000, NULL},
 };
 
 static const struct shp_field bind_payload[] = {
@@ -193,10 +238,10 @@ static const struct shp_field bind_answer[] = {
     {"rebound", SHP_FIELD_BOOL, false, 0, 0, NULL},
 };
 
-static const char *const values_5[] = {"message", "task", NULL};
+static const char *const values_6[] = {"message", "task", NULL};
 
 static const struct shp_field deliver_payload[] = {
-    {"kind", SHP_FIELD_ENUM, false, 0, 0, values_5},
+    {"kind", SHP_FIELD_ENUM, false, 0, 0, values_6},
     {"sender", SHP_FIELD_OBJECT, false, 0, 0, NULL},
 };
 
@@ -210,20 +255,20 @@ static const struct shp_field delivery_status_payload[] = {
     {"id", SHP_FIELD_STRING, false, 0, 32, NULL},
 };
 
-static const char *const values_6[] = {"accepted", "delivered", "unknown", NULL};
+static const char *const values_7[] = {"accepted", "delivered", "unknown", NULL};
 
 static const struct shp_field delivery_status_answer[] = {
-    {"state", SHP_FIELD_ENUM, false, 0, 0, values_6},
+    {"state", SHP_FIELD_ENUM, false, 0, 0, values_7},
 };
 
 static const struct shp_field settlement_payload[] = {
     {"input", SHP_FIELD_STRING, false, 0, 32, NULL},
 };
 
-static const char *const values_7[] = {"pending", "running", "settled", "unknown", NULL};
+static const char *const values_8[] = {"pending", "running", "settled", "unknown", NULL};
 
 static const struct shp_field settlement_answer[] = {
-    {"state", SHP_FIELD_ENUM, false, 0, 0, values_7},
+    {"state", SHP_FIELD_ENUM, false, 0, 0, values_8},
     {"entry_id", SHP_FIELD_STRING, true, 0, 64, NULL},
     {"stop_reason", SHP_FIELD_STRING, true, 0, 32, NULL},
     {"error_message", SHP_FIELD_STRING, true, 0, 2048, NULL},
@@ -238,6 +283,15 @@ static const struct shp_field session_state_answer[] = {
     {"session_file", SHP_FIELD_STRING, true, 0, 4096, NULL},
 };
 
+static const struct shp_field machines_payload[] = {
+    {"reconnect", SHP_FIELD_STRING, true, 0, 64, NULL},
+    {"refresh", SHP_FIELD_BOOL, true, 0, 0, NULL},
+};
+
+static const struct shp_field machines_answer[] = {
+    {"controller", SHP_FIELD_BOOL, false, 0, 0, NULL},
+};
+
 /* Ascending by id. */
 static const struct shp_message_info messages[] = {
     {SHP_MSG_HERDR_CALL, "herdr_call", SHP_KIND_REQUEST, SHP_LINK_HELPER, SHP_FROM_CONTROLLER, SHP_BULK_BOTH, {herdr_call_params, 2}, {NULL, 0}},
@@ -250,6 +304,8 @@ static const struct shp_message_info messages[] = {
     {SHP_MSG_RECEIVER_OPEN, "receiver_open", SHP_KIND_REQUEST, SHP_LINK_HELPER, SHP_FROM_CONTROLLER, SHP_BULK_NONE, {receiver_open_params, 1}, {NULL, 0}},
     {SHP_MSG_RECEIVER_CLOSE, "receiver_close", SHP_KIND_REQUEST, SHP_LINK_HELPER, SHP_FROM_CONTROLLER, SHP_BULK_NONE, {receiver_close_params, 1}, {NULL, 0}},
     {SHP_MSG_FILE_PUT, "file_put", SHP_KIND_REQUEST, SHP_LINK_HELPER, SHP_FROM_CONTROLLER, SHP_BULK_IN, {file_put_params, 4}, {file_put_result, 3}},
+    {SHP_MSG_MACHINE_FACTS, "machine_facts", SHP_KIND_REQUEST, SHP_LINK_HELPER, SHP_FROM_CONTROLLER, SHP_BULK_NONE, {machine_facts_params, 1}, {machine_facts_result, 27}},
+    {SHP_MSG_LINK_ECHO, "link_echo", SHP_KIND_REQUEST, SHP_LINK_HELPER, SHP_FROM_CONTROLLER, SHP_BULK_BOTH, {NULL, 0}, {NULL, 0}},
     {SHP_MSG_SESSION_REQUEST, "session_request", SHP_KIND_REQUEST, SHP_LINK_HELPER | SHP_LINK_RECEIVER, SHP_FROM_ANY, SHP_BULK_BOTH, {session_request_params, 5}, {session_request_result, 1}},
     {SHP_MSG_SESSION_EVENT, "session_event", SHP_KIND_NOTIFICATION, SHP_LINK_HELPER | SHP_LINK_RECEIVER, SHP_FROM_ANY, SHP_BULK_NONE, {session_event_params, 7}, {NULL, 0}},
     {SHP_MSG_SESSION_OPEN, "session_open", SHP_KIND_REQUEST, SHP_LINK_STDIO, SHP_FROM_PI_EXT, SHP_BULK_NONE, {session_open_params, 16}, {session_open_result, 5}},
@@ -257,6 +313,7 @@ static const struct shp_message_info messages[] = {
     {SHP_MSG_AGENTS_PROGRESS, "agents_progress", SHP_KIND_NOTIFICATION, SHP_LINK_STDIO, SHP_FROM_CONTROLLER, SHP_BULK_NONE, {agents_progress_params, 2}, {NULL, 0}},
     {SHP_MSG_REPORT_PUSH, "report_push", SHP_KIND_REQUEST, SHP_LINK_STDIO, SHP_FROM_CONTROLLER, SHP_BULK_IN, {report_push_params, 2}, {report_push_result, 1}},
     {SHP_MSG_LEDGER_MARK, "ledger_mark", SHP_KIND_REQUEST, SHP_LINK_STDIO, SHP_FROM_PI_EXT, SHP_BULK_NONE, {ledger_mark_params, 2}, {NULL, 0}},
+    {SHP_MSG_MACHINES_GET, "machines_get", SHP_KIND_REQUEST, SHP_LINK_STDIO, SHP_FROM_PI_EXT, SHP_BULK_OUT, {machines_get_params, 2}, {machines_get_result, 1}},
 };
 
 static const struct shp_service_info services[SHP_SERVICE_COUNT] = {
@@ -265,6 +322,7 @@ static const struct shp_service_info services[SHP_SERVICE_COUNT] = {
     [SHP_SERVICE_DELIVERY_STATUS] = {"delivery_status", {delivery_status_payload, 1}, {delivery_status_answer, 1}},
     [SHP_SERVICE_SETTLEMENT] = {"settlement", {settlement_payload, 1}, {settlement_answer, 6}},
     [SHP_SERVICE_SESSION_STATE] = {"session_state", {NULL, 0}, {session_state_answer, 4}},
+    [SHP_SERVICE_MACHINES] = {"machines", {machines_payload, 2}, {machines_answer, 1}},
 };
 
 struct code_info {
@@ -370,13 +428,21 @@ static const struct code_info codes[] = {
     {92, SHP_SCOPE_REQUEST, "no_such_request", "Nothing is known of that id.", "Repeat the message."},
     {93, SHP_SCOPE_CALL, "operation_interrupted", "The controller ended while the call was under way; what it made is named.", "Call list and look before you repeat."},
     {94, SHP_SCOPE_CALL, "settings_invalid", "The settings file is malformed.", "Correct the named file; an example is in the README."},
+    {95, SHP_SCOPE_CALL, "pi_missing", "No pi program is in the places where one is looked for.", "Install Pi on the machine, or ignore this when a login shell there finds it."},
+    {96, SHP_SCOPE_CALL, "pi_too_old", "This Pi is too old.", "Update Pi there to 1.2.0 or newer."},
+    {97, SHP_SCOPE_CALL, "integration_missing", "Herdr's Pi integration is not installed, so that Herdr guesses what Pi does.", "Run on the machine: herdr integration install pi."},
+    {98, SHP_SCOPE_CALL, "sessions_unreadable", "The directory of pi sessions cannot be read.", "Correct owner and mode of the named directory."},
+    {99, SHP_SCOPE_CALL, "clock_skew", "The machine's clock differs from ours.", "Set the clock, or switch time synchronisation on."},
+    {100, SHP_SCOPE_CALL, "watch_polling", "The machine gives no file events, so files are looked at again and again.", "Raise fs.inotify.max_user_watches and max_user_instances there, or live with some delay."},
+    {101, SHP_SCOPE_CALL, "link_slow", "The link carries little.", "Look at the network, the VPN and the load of both machines."},
+    {102, SHP_SCOPE_CALL, "smoke_failed", "A command in a throw-away tab did not come back.", "Look at the cause, and at the shell that Herdr starts there."},
 };
 
 static const struct code_info no_code = {0, SHP_SCOPE_CALL, "none", "No error.", "Nothing."};
 static const struct code_info unknown_code = {-1, SHP_SCOPE_CALL, "unknown_error", "An error that this version does not know.", "Update shepherdr on this side."};
 
-_Static_assert(COUNT(messages) == 17, "messages");
-_Static_assert(COUNT(codes) == 93, "codes");
+_Static_assert(COUNT(messages) == 20, "messages");
+_Static_assert(COUNT(codes) == 101, "codes");
 
 const struct shp_message_info *shp_message_find(uint16_t id)
 {

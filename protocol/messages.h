@@ -160,6 +160,14 @@ enum shp_code {
     SHP_CODE_NO_SUCH_REQUEST = 92, /* Nothing is known of that id. */
     SHP_CODE_OPERATION_INTERRUPTED = 93, /* The controller ended while the call was under way; what it made is named. */
     SHP_CODE_SETTINGS_INVALID = 94, /* The settings file is malformed. */
+    SHP_CODE_PI_MISSING = 95, /* No pi program is in the places where one is looked for. */
+    SHP_CODE_PI_TOO_OLD = 96, /* This Pi is too old. */
+    SHP_CODE_INTEGRATION_MISSING = 97, /* Herdr's Pi integration is not installed, so that Herdr guesses what Pi does. */
+    SHP_CODE_SESSIONS_UNREADABLE = 98, /* The directory of pi sessions cannot be read. */
+    SHP_CODE_CLOCK_SKEW = 99, /* The machine's clock differs from ours. */
+    SHP_CODE_WATCH_POLLING = 100, /* The machine gives no file events, so files are looked at again and again. */
+    SHP_CODE_LINK_SLOW = 101, /* The link carries little. */
+    SHP_CODE_SMOKE_FAILED = 102, /* A command in a throw-away tab did not come back. */
 };
 
 /* How far an error reaches. */
@@ -204,6 +212,8 @@ enum shp_message {
     SHP_MSG_RECEIVER_OPEN = 263, /* request */
     SHP_MSG_RECEIVER_CLOSE = 264, /* request */
     SHP_MSG_FILE_PUT = 265, /* request */
+    SHP_MSG_MACHINE_FACTS = 266, /* request */
+    SHP_MSG_LINK_ECHO = 267, /* request */
     SHP_MSG_SESSION_REQUEST = 272, /* request */
     SHP_MSG_SESSION_EVENT = 273, /* notification */
     SHP_MSG_SESSION_OPEN = 288, /* request */
@@ -211,6 +221,7 @@ enum shp_message {
     SHP_MSG_AGENTS_PROGRESS = 290, /* notification */
     SHP_MSG_REPORT_PUSH = 291, /* request */
     SHP_MSG_LEDGER_MARK = 292, /* request */
+    SHP_MSG_MACHINES_GET = 293, /* request */
 };
 
 /* Services of session_request. */
@@ -220,8 +231,9 @@ enum shp_service {
     SHP_SERVICE_DELIVERY_STATUS = 2, /* What became of a message id. */
     SHP_SERVICE_SETTLEMENT = 3, /* Did the work that this input began settle? Bulk out: text of the reply. */
     SHP_SERVICE_SESSION_STATE = 4, /* How the session is now. */
+    SHP_SERVICE_MACHINES = 5, /* The machines that this session controls, for `shepherdr machines --session`. Bulk out: rows as in machines_get. It changes nothing in the session. */
 };
-#define SHP_SERVICE_COUNT 5
+#define SHP_SERVICE_COUNT 6
 
 enum shp_field_type {
     SHP_FIELD_STRING, /* max: bytes of UTF-8 */

@@ -12,7 +12,7 @@ import { accessSync, constants, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { LIMITS, MESSAGE, PROTOCOL, type LedgerMarkParams, type SessionOpenParams, type SessionOpenResult } from "./generated/messages.ts";
+import { LIMITS, MESSAGE, PROTOCOL, type LedgerMarkParams, type MachinesGetParams, type SessionOpenParams, type SessionOpenResult } from "./generated/messages.ts";
 import { Connection } from "./connection.ts";
 import { ShepherdrError } from "./errors.ts";
 import type { JsonObject } from "./frames.ts";
@@ -192,6 +192,14 @@ export class Controller {
       value: typeof field === "string" ? withBulk(value, field, answer.bulk.toString("utf8")) : value,
       warning: typeof warning === "string" && warning !== "" ? warning : undefined,
     };
+  }
+
+  /** Rows of the machines (JSON text) of a controller that runs; undefined: none does, and none is started for this. */
+  async machines(params: MachinesGetParams, timeoutMs: number): Promise<string | undefined> {
+    const live = this.#live;
+    if (live === undefined) return undefined;
+    const { bulk } = await live.connection.peer.request(MESSAGE.machinesGet, params, { id: newId(), timeoutMs });
+    return bulk.toString("utf8");
   }
 
   async mark(params: LedgerMarkParams): Promise<void> {

@@ -7,7 +7,7 @@ import { chmodSync, existsSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
-import { LIMITS, MESSAGE, PROTOCOL, SERVICES, type ServiceName, type SessionEventParams } from "./generated/messages.ts";
+import { LIMITS, MESSAGE, PROTOCOL, SERVICES, type MachinesGetParams, type ServiceName, type SessionEventParams } from "./generated/messages.ts";
 import { Bindings } from "./binding.ts";
 import { Connection } from "./connection.ts";
 import {
@@ -47,6 +47,8 @@ export type ReceiverOptions = {
   terminalId: () => Promise<string | undefined>;
   /** A notice for the person, at most once per cause. */
   notice: (text: string) => void;
+  /** Rows of the machines that this session controls, as JSON text; undefined: it controls none. */
+  machines: (params: MachinesGetParams, timeoutMs: number) => Promise<string | undefined>;
 };
 
 type Answered = { answer: JsonObject; text?: string; after?: () => void };
@@ -347,13 +349,24 @@ export class Receiver {
     if (terminal !== undefined && terminal !== this.#terminal) throw refused("the session runs in another terminal", service);
     checkFields(SERVICES[service].payload, payload, { step: service, unknown: "refuse" });
     const parent = parentOf(from);
+    if (service === "machines") {
+      this.#machines(request, payload);
+      return;
+    }
     const done = this.#service(service, request, from, parent, payload);
     request.respond({ answer: done.answer }, done.text === undefined ? undefined : Buffer.from(done.text, "utf8"));
     done.after?.();
   }
 
+  #machines(request: InboundRequest, payload: JsonObject): void {
+    this.#o.machines(payload as MachinesGetParams, request.timeoutMs).then(
+      (rows) => request.respond({ answer: { controller: rows !== undefined } }, Buffer.from(rows ?? "[]", "utf8")),
+      (error: unknown) => request.fail(error),
+    );
+  }
+
   #service(
-    service: ServiceName,
+    service: Exclude<ServiceName, "machines">,
     request: InboundRequest,
     from: Record<string, unknown>,
     parent: { piSessionId: string; installation: string },

@@ -109,6 +109,7 @@ export class Runtime {
         clock: this.#clock,
         terminalId: () => terminalId(mode, this.#env),
         notice: (text) => this.#guard(() => this.#ctx.ui.notify(text, "warning")),
+        machines: (params, timeoutMs) => this.controller.machines(params, timeoutMs),
       });
     }
   }

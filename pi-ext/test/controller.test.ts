@@ -90,6 +90,16 @@ describe("controller", () => {
     for (const odd of ["{torn", "[]", "null"]) assert.equal((await failure(call(controller, { action: "watch" }, odd))).code, "protocol_error");
   });
 
+  it("asks a running controller for its machines, and starts none for that", async () => {
+    const { controller } = setup();
+    assert.equal(await controller.machines({}, 5000), undefined);
+    assert.equal(controller.running, false);
+    await call(controller, { action: "list" });
+    const rows = await controller.machines({ refresh: true }, 5000);
+    assert.deepEqual(JSON.parse(rows ?? ""), [{ id: "local", asked: { refresh: true } }]);
+    assert.equal((await failure(controller.machines({ reconnect: "nobody" }, 5000))).code, "machine_unknown");
+  });
+
   it("passes on the controller's errors with all their parts", async () => {
     const { controller } = setup();
     const error = await failure(call(controller, { action: "find" }));

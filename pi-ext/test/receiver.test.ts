@@ -218,6 +218,13 @@ describe("receiver: deliver", () => {
     assert.equal(pi.sent.length, 0);
   });
 
+  it("says that it controls no machines while no controller runs", async () => {
+    const { pi, client } = await session();
+    assert.deepEqual(await client.ask("machines", { refresh: true }), { answer: { controller: false }, text: "[]" });
+    assert.equal(await code(client.ask("machines", { reconnect: 1 })), "invalid_params");
+    assert.equal(pi.entries.length, 0);
+  });
+
   it("is busy while Pi compacts, and takes the same id afterwards", async () => {
     const { pi, client } = await session();
     const id = newId();

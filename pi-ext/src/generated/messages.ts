@@ -109,6 +109,8 @@ export const MESSAGE = {
   reportPush: 291,
   /** What became of pushed reports. confirmed: the id is in a session entry and the file exists. provisional: in an entry, no file yet. absent: the rule of the ledger says that Pi dropped it; it is pushed again. */
   ledgerMark: 292,
+  /** The machines as this controller knows them now. Bulk out: the JSON array of rows that `shepherdr machines --json` prints. */
+  machinesGet: 293,
 } as const;
 
 export type ErrorInfo = { code: number; scope: "session" | "request" | "call"; doc: string; next: string };
@@ -208,6 +210,14 @@ export const ERRORS = {
   no_such_request: { code: 92, scope: "request", doc: "Nothing is known of that id.", next: "Repeat the message." },
   operation_interrupted: { code: 93, scope: "call", doc: "The controller ended while the call was under way; what it made is named.", next: "Call list and look before you repeat." },
   settings_invalid: { code: 94, scope: "call", doc: "The settings file is malformed.", next: "Correct the named file; an example is in the README." },
+  pi_missing: { code: 95, scope: "call", doc: "No pi program is in the places where one is looked for.", next: "Install Pi on the machine, or ignore this when a login shell there finds it." },
+  pi_too_old: { code: 96, scope: "call", doc: "This Pi is too old.", next: "Update Pi there to 1.2.0 or newer." },
+  integration_missing: { code: 97, scope: "call", doc: "Herdr's Pi integration is not installed, so that Herdr guesses what Pi does.", next: "Run on the machine: herdr integration install pi." },
+  sessions_unreadable: { code: 98, scope: "call", doc: "The directory of pi sessions cannot be read.", next: "Correct owner and mode of the named directory." },
+  clock_skew: { code: 99, scope: "call", doc: "The machine's clock differs from ours.", next: "Set the clock, or switch time synchronisation on." },
+  watch_polling: { code: 100, scope: "call", doc: "The machine gives no file events, so files are looked at again and again.", next: "Raise fs.inotify.max_user_watches and max_user_instances there, or live with some delay." },
+  link_slow: { code: 101, scope: "call", doc: "The link carries little.", next: "Look at the network, the VPN and the load of both machines." },
+  smoke_failed: { code: 102, scope: "call", doc: "A command in a throw-away tab did not come back.", next: "Look at the cause, and at the shell that Herdr starts there." },
 } as const satisfies Record<string, ErrorInfo>;
 
 export type ErrorName = keyof typeof ERRORS;
@@ -218,7 +228,7 @@ export type SessionRequestParams = {
   /** When given it must be the receiver's terminal. */
   terminal_id?: string;
   /** One of services. */
-  service: "bind" | "deliver" | "delivery_status" | "settlement" | "session_state";
+  service: "bind" | "deliver" | "delivery_status" | "settlement" | "session_state" | "machines";
   /** {pi_session_id, installation, host, name?}: who asks. */
   from: Record<string, unknown>;
   /** Fields of the service. */
@@ -341,6 +351,18 @@ export type LedgerMarkParams = {
 
 export type LedgerMarkResult = Record<string, never>;
 
+export type MachinesGetParams = {
+  /** Id of a machine whose connection is made anew first. */
+  reconnect?: string;
+  /** Read Herdr's catalog again first. */
+  refresh?: boolean;
+};
+
+export type MachinesGetResult = {
+  /** Length of the array. */
+  machines: number;
+};
+
 export type BindPayload = {
   /** Agent id of the parent. */
   agent: string;
@@ -418,7 +440,19 @@ export type SessionStateAnswer = {
   session_file?: string;
 };
 
-export type ServiceName = "bind" | "deliver" | "delivery_status" | "settlement" | "session_state";
+export type MachinesPayload = {
+  /** As in machines_get. */
+  reconnect?: string;
+  /** As in machines_get. */
+  refresh?: boolean;
+};
+
+export type MachinesAnswer = {
+  /** False: no controller runs for this session, so it controls nothing. */
+  controller: boolean;
+};
+
+export type ServiceName = "bind" | "deliver" | "delivery_status" | "settlement" | "session_state" | "machines";
 
 export type FieldInfo = {
   type: "string" | "int" | "bool" | "enum" | "object" | "array";
@@ -453,7 +487,7 @@ export const MESSAGES: Readonly<Record<number, MessageInfo>> = {
     params: {
       to: { type: "string", optional: true, max: 128 },
       terminal_id: { type: "string", optional: true, max: 128 },
-      service: { type: "enum", optional: false, values: ["bind","deliver","delivery_status","settlement","session_state"] },
+      service: { type: "enum", optional: false, values: ["bind","deliver","delivery_status","settlement","session_state","machines"] },
       from: { type: "object", optional: false },
       payload: { type: "object", optional: false },
     },
@@ -571,6 +605,21 @@ export const MESSAGES: Readonly<Record<number, MessageInfo>> = {
     },
     result: {},
   },
+  293: {
+    id: 293,
+    name: "machines_get",
+    kind: "request",
+    links: ["stdio"],
+    from: "pi_ext",
+    bulk: "out",
+    params: {
+      reconnect: { type: "string", optional: true, max: 64 },
+      refresh: { type: "bool", optional: true },
+    },
+    result: {
+      machines: { type: "int", optional: false, min: 0, max: 100000 },
+    },
+  },
 };
 
 /** Payload and answer of the services of session_request. */
@@ -626,6 +675,15 @@ export const SERVICES: Readonly<Record<ServiceName, { payload: FieldTable; answe
       compacting: { type: "bool", optional: false },
       leaf: { type: "string", optional: true, max: 64 },
       session_file: { type: "string", optional: true, max: 4096 },
+    },
+  },
+  machines: {
+    payload: {
+      reconnect: { type: "string", optional: true, max: 64 },
+      refresh: { type: "bool", optional: true },
+    },
+    answer: {
+      controller: { type: "bool", optional: false },
     },
   },
 };

@@ -69,6 +69,11 @@ const connection: Connection = new Connection({
         }
         return;
       }
+      if (request.message === MESSAGE.machinesGet) {
+        if (request.json["reconnect"] === "nobody") request.fail(new ShepherdrError("machine_unknown", { machine: "nobody" }));
+        else request.respond({ machines: 1 }, Buffer.from(JSON.stringify([{ id: "local", asked: request.json }])));
+        return;
+      }
       const operation = request.json["operation"] as string;
       const call = request.json["call"] as Record<string, unknown>;
       log(`call ${operation} ${JSON.stringify(call)} ${request.bulk.toString("utf8")}`);
