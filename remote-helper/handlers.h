@@ -34,6 +34,12 @@ void handle_file_put(struct helper *helper, const struct shp_link_request *reque
 void handle_identity_get(struct helper *helper, const struct shp_link_request *request,
                          const cJSON *params, bool fin);
 
+/* facts_handlers.c */
+void handle_machine_facts(struct helper *helper, const struct shp_link_request *request,
+                          const cJSON *params, bool fin);
+void handle_link_echo(struct helper *helper, const struct shp_link_request *request,
+                      const cJSON *params, bool fin);
+
 /* receiver_handlers.c */
 void handle_receivers_list(struct helper *helper, const struct shp_link_request *request,
                            const cJSON *params, bool fin);

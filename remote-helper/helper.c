@@ -28,6 +28,8 @@ static const struct {
     {SHP_MSG_RECEIVER_CLOSE, handle_receiver_close},
     {SHP_MSG_FILE_PUT, handle_file_put},
     {SHP_MSG_SESSION_REQUEST, handle_session_request},
+    {SHP_MSG_MACHINE_FACTS, handle_machine_facts},
+    {SHP_MSG_LINK_ECHO, handle_link_echo},
 };
 
 /* ---- answers without a job ---------------------------------------------------------------- */

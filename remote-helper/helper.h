@@ -23,6 +23,7 @@ struct helper {
     struct shp_link *link; /* NULL: has ended */
     struct identity identity;
     const char *build;
+    const char *program; /* argv[0], borrowed for good; NULL: not a program (tests) */
     char installation[HELPER_INSTALLATION_MAX + 1]; /* of the controller's hello */
     char pi_session_id[HELPER_PI_SESSION_MAX + 1];
     struct job *jobs;

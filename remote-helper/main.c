@@ -146,7 +146,8 @@ static int open_helper(struct server *server, const char *marker)
     return 0;
 }
 
-static int serve(const char *program, const char *marker)
+/* keep: whoever only looks at the machine wants nothing removed. */
+static int serve(const char *program, const char *marker, bool keep)
 {
     static struct server server;
     if (strlen(marker) != SHP_MARKER_HEX || !shp_hex_valid(marker, SHP_MARKER_HEX)) {
@@ -160,7 +161,9 @@ static int serve(const char *program, const char *marker)
         return EXIT_FAILURE;
     if (open_helper(&server, marker) != 0)
         return EXIT_FAILURE;
-    sweep_programs(program);
+    server.helper.program = program;
+    if (!keep)
+        sweep_programs(program);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     for (size_t i = 0; i < SIGNALS; i++)
         uv_close((uv_handle_t *)&server.signals[i], NULL);
@@ -194,7 +197,9 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
-        return serve(argv[0], argv[2]);
+        return serve(argv[0], argv[2], false);
+    if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[3], "keep") == 0)
+        return serve(argv[0], argv[2], true);
     if (argc == 3 && strcmp(argv[1], "self-check") == 0)
         return self_check(argv[0], argv[2]);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
@@ -202,6 +207,6 @@ int main(int argc, char **argv)
                          sizeof SHP_VERSION " " SHP_BUILD_ID "\n" - 1) == 0
                    ? EXIT_SUCCESS
                    : EXIT_FAILURE;
-    say("usage: shepherdr-helper serve <marker> | self-check <sha256> | --version");
+    say("usage: shepherdr-helper serve <marker> [keep] | self-check <sha256> | --version");
     return EXIT_USAGE;
 }

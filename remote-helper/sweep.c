@@ -34,31 +34,43 @@ static bool is_older(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Keeps others sorted, newest first; what falls out at the end is removed. */
-static void keep_newest(int dir, struct other *others, size_t *len, const char *name,
-                        const struct timespec *modified)
+struct sweep {
+    int dir;
+    bool dry; /* count only */
+    size_t dropped;
+    struct other others[SWEEP_KEEP];
+    size_t len;
+};
+
+static void drop(struct sweep *sweep, const char *name)
 {
-    size_t at = *len;
+    sweep->dropped++;
+    if (!sweep->dry)
+        unlinkat(sweep->dir, name, 0);
+}
+
+/* Keeps others sorted, newest first; what falls out at the end is removed. */
+static void keep_newest(struct sweep *sweep, const char *name, const struct timespec *modified)
+{
+    struct other *others = sweep->others;
+    size_t at = sweep->len;
     while (at > 0 && is_older(&others[at - 1].modified, modified))
         at--;
     if (at >= SWEEP_KEEP - 1) {
-        unlinkat(dir, name, 0);
+        drop(sweep, name);
         return;
     }
-    if (*len == SWEEP_KEEP - 1)
-        unlinkat(dir, others[--*len].name, 0);
-    memmove(&others[at + 1], &others[at], (*len - at) * sizeof *others);
+    if (sweep->len == SWEEP_KEEP - 1)
+        drop(sweep, others[--sweep->len].name);
+    memmove(&others[at + 1], &others[at], (sweep->len - at) * sizeof *others);
     strncpy(others[at].name, name, NAME_MAX);
     others[at].name[NAME_MAX] = '\0';
     others[at].modified = *modified;
-    ++*len;
+    sweep->len++;
 }
 
-static void sweep(DIR *listing, const char *own)
+static void sweep_entries(struct sweep *sweep, DIR *listing, const char *own)
 {
-    static struct other others[SWEEP_KEEP];
-    size_t len = 0;
-    int dir = dirfd(listing);
     time_t now = time(NULL);
     struct dirent *entry;
     for (size_t seen = 0; seen < OTHERS_MAX && (entry = readdir(listing)) != NULL;) {
@@ -67,34 +79,54 @@ static void sweep(DIR *listing, const char *own)
         if (strcmp(entry->d_name, own) == 0 || (!temporary && !sweep_is_helper(entry->d_name)))
             continue;
         seen++;
-        if (fstatat(dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        if (fstatat(sweep->dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(info.st_mode) || info.st_uid != geteuid())
             continue;
         if (!temporary)
-            keep_newest(dir, others, &len, entry->d_name, &info.st_mtim);
+            keep_newest(sweep, entry->d_name, &info.st_mtim);
         else if (now - info.st_mtime > SWEEP_TEMPORARY_S)
-            unlinkat(dir, entry->d_name, 0);
+            drop(sweep, entry->d_name);
     }
+}
+
+bool sweep_own_path(char *out, size_t size, const char *program)
+{
+    ssize_t len = readlink("/proc/self/exe", out, size - 1);
+    if (len <= 0) {
+        len = (ssize_t)strlen(program);
+        if (program[0] != '/' || (size_t)len >= size)
+            return false;
+        memcpy(out, program, (size_t)len);
+    }
+    out[len] = '\0';
+    return true;
+}
+
+static size_t sweep(const char *program, bool dry)
+{
+    static struct sweep state;
+    char path[PATH_MAX];
+    if (!sweep_own_path(path, sizeof path, program))
+        return 0;
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || slash == path || !sweep_is_helper(slash + 1))
+        return 0;
+    *slash = '\0';
+    DIR *listing = opendir(path);
+    if (listing == NULL)
+        return 0;
+    state = (struct sweep){.dir = dirfd(listing), .dry = dry};
+    sweep_entries(&state, listing, slash + 1);
+    closedir(listing);
+    return state.dropped;
+}
+
+size_t sweep_stale(const char *program)
+{
+    return sweep(program, true);
 }
 
 void sweep_programs(const char *program)
 {
-    char path[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (len <= 0) {
-        len = (ssize_t)strlen(program);
-        if (program[0] != '/' || (size_t)len >= sizeof path)
-            return;
-        memcpy(path, program, (size_t)len);
-    }
-    path[len] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash == NULL || slash == path || !sweep_is_helper(slash + 1))
-        return;
-    *slash = '\0';
-    DIR *listing = opendir(path);
-    if (listing == NULL)
-        return;
-    sweep(listing, slash + 1);
-    closedir(listing);
+    sweep(program, false);
 }

@@ -88,6 +88,77 @@ static void identity_says_who_and_where(void **state)
     rig_answer_fini(&answer);
 }
 
+static void facts_are_read_from_files_alone(void **state)
+{
+    static const char package[] = "{\"name\":\"@x/pi-coding-agent\",\"version\":\"1.6.2\"}";
+    static const char wrapper[] = "#!/bin/sh\nexec node '%s/pi-coding-agent/cli.js' \"$@\"\n";
+    struct rig_answer answer;
+    char command[4096];
+    char text[2048];
+    (void)state;
+    snprintf(command, sizeof command,
+             "cd '%s' && mkdir -p pi-coding-agent .local/bin .pi/agent/extensions "
+             ".pi/agent/sessions/--a-- .pi/agent/shepherdr/ext && "
+             "touch pi-coding-agent/cli.js .pi/agent/sessions/--a--/1.jsonl "
+             ".pi/agent/sessions/--a--/note .pi/agent/shepherdr/ext/pi-ext-0a.mjs && "
+             "echo '// HERDR_INTEGRATION_VERSION=9' >.pi/agent/extensions/herdr-agent-state.ts && "
+             "echo '{\"packages\":[{\"source\":\"npm:pi-shepherdr\"}]}' >.pi/agent/settings.json",
+             rig.home);
+    assert_int_equal(system(command), 0);
+    char *path = temp_path(rig.home, "pi-coding-agent/package.json");
+    temp_write(path, package, sizeof package - 1);
+    free(path);
+    snprintf(text, sizeof text, wrapper, rig.home);
+    path = temp_path(rig.home, ".local/bin/pi");
+    temp_write(path, text, strlen(text));
+    chmod(path, 0700);
+    rig_call(&rig, SHP_MSG_MACHINE_FACTS, "{}", NULL, 0, &answer);
+    cJSON *result = result_of(&answer, SHP_MSG_MACHINE_FACTS);
+    assert_string_equal(shp_codec_string(result, "pi", ""), path);
+    assert_string_equal(shp_codec_string(result, "pi_version", ""), "1.6.2");
+    assert_int_equal(shp_codec_int(result, "integration", -1), 9);
+    assert_int_equal(shp_codec_int(result, "sessions", -1), 1);
+    assert_true(shp_codec_bool(result, "sessions_readable", false));
+    assert_true(shp_codec_bool(result, "extension_installed", false));
+    assert_int_equal(shp_codec_int(result, "extension_pushed", -1), 1);
+    assert_true(shp_codec_bool(result, "home_owned", false));
+    assert_false(shp_codec_bool(result, "read_only", true));
+    assert_true(shp_codec_int(result, "disk_free_bytes", 0) > 0);
+    assert_string_equal(shp_codec_string(result, "watch", ""), "events");
+    cJSON_Delete(result);
+    rig_answer_fini(&answer);
+    free(path);
+    snprintf(text, sizeof text, "{\"agent_dir\":\"%s/elsewhere\"}", rig.home);
+    rig_call(&rig, SHP_MSG_MACHINE_FACTS, text, NULL, 0, &answer);
+    result = result_of(&answer, SHP_MSG_MACHINE_FACTS);
+    assert_null(cJSON_GetObjectItemCaseSensitive(result, "integration"));
+    assert_int_equal(shp_codec_int(result, "sessions", -1), 0);
+    assert_true(shp_codec_bool(result, "sessions_readable", false));
+    cJSON_Delete(result);
+    rig_answer_fini(&answer);
+    expect_error(SHP_MSG_MACHINE_FACTS, "{\"agent_dir\":\"x\"}", NULL, 0, SHP_CODE_INVALID_PARAMS,
+                 SHP_OUTCOME_REJECTED);
+}
+
+static void an_echo_has_the_same_bytes(void **state)
+{
+    static uint8_t bytes[1024 * 1024 + 1];
+    struct rig_answer answer;
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31 + i / 251);
+    rig_call(&rig, SHP_MSG_LINK_ECHO, "{}", bytes, sizeof bytes - 1, &answer);
+    assert_int_equal(answer.code, 0);
+    assert_int_equal(answer.bulk_len, sizeof bytes - 1);
+    assert_memory_equal(answer.bulk, bytes, sizeof bytes - 1);
+    rig_answer_fini(&answer);
+    rig_call(&rig, SHP_MSG_LINK_ECHO, "{}", NULL, 0, &answer);
+    assert_int_equal(answer.code, 0);
+    rig_answer_fini(&answer);
+    expect_error(SHP_MSG_LINK_ECHO, "{}", bytes, sizeof bytes, SHP_CODE_MESSAGE_TOO_LARGE,
+                 SHP_OUTCOME_REJECTED);
+}
+
 static void unknown_messages_and_bad_params_are_refused(void **state)
 {
     struct rig_answer answer;
@@ -508,6 +579,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_hello_names_the_helper),
         CASE(identity_says_who_and_where),
+        CASE(facts_are_read_from_files_alone),
+        CASE(an_echo_has_the_same_bytes),
         CASE(unknown_messages_and_bad_params_are_refused),
         CASE(the_end_of_the_link_ends_everything),
         CASE(directories_begin_at_home_or_base_and_must_exist),

@@ -46,18 +46,23 @@ static int exists(const char *name)
     return lstat(path, &info) == 0;
 }
 
-static void run_helper(const char *name)
+/* arguments: behind the marker */
+static void run_helper_with(const char *name, const char *arguments)
 {
     char path[512];
     char command[2048];
     path_of(path, sizeof path, name);
-    snprintf(
-        command, sizeof command,
-        "cp '%s/shepherdr-helper' '%s' && : | '%s' serve 0123456789abcdef0123456789abcdef 2>&1 "
-        "| cat >/dev/null",
-        SHP_TEST_BIN_DIR, path, path);
+    snprintf(command, sizeof command,
+             "cp '%s/shepherdr-helper' '%s' && : | '%s' serve 0123456789abcdef0123456789abcdef %s "
+             "2>&1 | cat >/dev/null",
+             SHP_TEST_BIN_DIR, path, path, arguments);
     int status = system(command);
     assert_true(WIFEXITED(status));
+}
+
+static void run_helper(const char *name)
+{
+    run_helper_with(name, "");
 }
 
 static void names_of_helpers_are_recognised(void **state)
@@ -82,6 +87,8 @@ static void old_versions_and_stale_temporaries_go(void **state)
     make(".tmp-helper-linux-x86_64-old", SWEEP_TEMPORARY_S + 100);
     make(".tmp-helper-linux-x86_64-new", 10);
     make("notes.txt", 999999);
+    run_helper_with("helper-linux-x86_64-" HASH "a", "keep"); /* only looked at */
+    assert_true(exists(".tmp-helper-linux-x86_64-old"));
     run_helper("helper-linux-x86_64-" HASH "a");
     assert_true(exists("helper-linux-x86_64-" HASH "a"));
     assert_true(exists("helper-linux-x86_64-" HASH "1"));
