@@ -20,9 +20,48 @@ struct bootstrap {
     const struct shp_artifacts *artifacts;
     const uint8_t *out; /* rest of the upload */
     size_t out_len;
-    bool *uploaded;
+    struct shp_bootstrap_seen *seen;
+    uint64_t began_ns;
+    char first[64]; /* the first line of everything received, as it came */
+    size_t first_len;
+    bool first_ended;
+    struct shp_bootstrap_seen unseen; /* for callers that ask for none */
     char build_id[65];
 };
+
+/* ---- noise --------------------------------------------------------------------------------- */
+
+static void note_first_line(struct bootstrap *bootstrap, const uint8_t *in, size_t len)
+{
+    for (size_t i = 0; i < len && !bootstrap->first_ended; i++) {
+        bool end = in[i] == '\n' || bootstrap->first_len == sizeof(bootstrap->first);
+        if (!end)
+            bootstrap->first[bootstrap->first_len++] = (char)in[i];
+        else if (bootstrap->first_len > 0)
+            bootstrap->first_ended = true;
+    }
+}
+
+/* What was received before a line of ours, as far as there was anything. */
+static void note_noise(const struct bootstrap *bootstrap)
+{
+    struct shp_bootstrap_seen *seen = bootstrap->seen;
+    size_t at = 0;
+    seen->noise_bytes = bootstrap->preamble.noise_bytes;
+    for (size_t i = 0; seen->noise_bytes > 0 && i < bootstrap->first_len; i++) {
+        unsigned char c = (unsigned char)bootstrap->first[i];
+        bool plain = c >= ' ' && c < 127 && c != '\\';
+        char text[5] = {(char)c, 0};
+        if (!plain)
+            snprintf(text, sizeof(text), "\\x%02x", c);
+        size_t width = strlen(text);
+        if (at + width >= sizeof(seen->first_line))
+            break;
+        memcpy(seen->first_line + at, text, width);
+        at += width;
+    }
+    seen->first_line[at] = 0;
+}
 
 static const char *after(const char *line, const char *word)
 {
@@ -122,18 +161,54 @@ static enum shp_prelude_status take_need(struct bootstrap *bootstrap, const char
     bootstrap->state = BOOTSTRAP_UPLOAD;
     bootstrap->out = artifact->content;
     bootstrap->out_len = artifact->len;
-    if (bootstrap->uploaded)
-        *bootstrap->uploaded = true;
+    bootstrap->seen->uploaded = true;
     return SHP_PRELUDE_MORE;
 }
 
 static enum shp_prelude_status take_ready(const struct bootstrap *bootstrap, const char *build,
                                           struct shp_error *error)
 {
-    if (strcmp(build, bootstrap->build_id) == 0)
+    if (strcmp(build, bootstrap->build_id) == 0) {
+        bootstrap->seen->ready_ms = (uv_hrtime() - bootstrap->began_ns) / 1000000 + 1;
         return SHP_PRELUDE_READY;
+    }
     shp_error_set(error, SHP_CODE_BUILD_MISMATCH, NULL, "start helper",
                   "the helper is build %.64s, ours is %s", build, bootstrap->build_id);
+    return SHP_PRELUDE_FAILED;
+}
+
+/* <writable> <KiB free> <inodes free> <mount options> */
+static enum shp_prelude_status take_look(const struct bootstrap *bootstrap, const char *text)
+{
+    struct shp_bootstrap_seen *seen = bootstrap->seen;
+    char options[512] = ",";
+    unsigned long long kib = 0, inodes = 0;
+    char word[2][24] = {"", ""};
+    int writable = 1;
+    sscanf(text, "%d %23s %23s %509s", &writable, word[0], word[1], options + 1);
+    strcat(options, ",");
+    seen->unwritable = writable == 0;
+    seen->read_only = strstr(options, ",ro,") != NULL;
+    seen->noexec = strstr(options, ",noexec,") != NULL;
+    if (sscanf(word[0], "%llu", &kib) == 1)
+        seen->free_kib = kib;
+    /* A file system that counts no inodes says 0 of 0, as - or as 0. */
+    if (sscanf(word[1], "%llu", &inodes) == 1)
+        seen->free_inodes = inodes;
+    return SHP_PRELUDE_MORE;
+}
+
+static enum shp_prelude_status take_absent(const struct bootstrap *bootstrap, const char *text,
+                                           struct shp_error *error)
+{
+    const char *path = strchr(text, ' ');
+    struct shp_bootstrap_seen *seen = bootstrap->seen;
+    seen->absent = true;
+    seen->absent_bytes = strtoull(text, NULL, 10);
+    snprintf(seen->absent_path, sizeof(seen->absent_path), "%s", path ? path + 1 : "");
+    shp_error_set(error, SHP_CODE_HELPER_ABSENT, NULL, "start helper",
+                  "not installed (would write %.*s bytes to%s)", path ? (int)(path - text) : 0,
+                  text, path ? path : " the machine");
     return SHP_PRELUDE_FAILED;
 }
 
@@ -141,6 +216,7 @@ static enum shp_prelude_status take_line(struct bootstrap *bootstrap, const char
                                          struct shp_error *error)
 {
     const char *text = NULL;
+    note_noise(bootstrap);
     if ((text = after(line, "READY")))
         return take_ready(bootstrap, text, error);
     if ((text = after(line, "NEED")))
@@ -149,13 +225,10 @@ static enum shp_prelude_status take_line(struct bootstrap *bootstrap, const char
         remote_failure(text, error);
         return SHP_PRELUDE_FAILED;
     }
-    if ((text = after(line, "ABSENT"))) {
-        const char *path = strchr(text, ' ');
-        shp_error_set(error, SHP_CODE_HELPER_ABSENT, NULL, "start helper",
-                      "not installed (would write %.*s bytes to%s)", path ? (int)(path - text) : 0,
-                      text, path ? path : " the machine");
-        return SHP_PRELUDE_FAILED;
-    }
+    if ((text = after(line, "LOOK")))
+        return take_look(bootstrap, text);
+    if ((text = after(line, "ABSENT")))
+        return take_absent(bootstrap, text, error);
     shp_error_set(error, SHP_CODE_PROTOCOL_ERROR, NULL, "start helper", "unknown line: %.200s",
                   line);
     return SHP_PRELUDE_FAILED;
@@ -168,7 +241,9 @@ static enum shp_prelude_status feed(void *prelude, const uint8_t *in, size_t len
 {
     struct bootstrap *bootstrap = prelude;
     size_t at = 0;
+    note_first_line(bootstrap, in, len);
     if (len == 0) {
+        note_noise(bootstrap);
         ended_early(bootstrap, ended, error);
         return SHP_PRELUDE_FAILED;
     }
@@ -243,7 +318,10 @@ int shp_bootstrap_new(struct shp_prelude *prelude, char **command,
         return rc;
     }
     bootstrap->artifacts = options->artifacts;
-    bootstrap->uploaded = options->uploaded;
+    bootstrap->seen = options->seen ? options->seen : &bootstrap->unseen;
+    *bootstrap->seen = (struct shp_bootstrap_seen){.free_kib = SHP_BOOTSTRAP_UNKNOWN,
+                                                   .free_inodes = SHP_BOOTSTRAP_UNKNOWN};
+    bootstrap->began_ns = uv_hrtime();
     snprintf(bootstrap->build_id, sizeof(bootstrap->build_id), "%s", options->build_id);
     *prelude = (struct shp_prelude){
         .feed = feed,

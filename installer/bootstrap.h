@@ -7,10 +7,30 @@
 #define SHP_INSTALLER_BOOTSTRAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "installer/artifact.h"
 #include "transport/link.h"
+
+#define SHP_BOOTSTRAP_UNKNOWN UINT64_MAX
+
+/* What a bootstrap met on its way, for diagnostics. */
+struct shp_bootstrap_seen {
+    bool uploaded;        /* the helper had to be sent */
+    size_t noise_bytes;   /* of the login shell before our first line */
+    char first_line[128]; /* of that noise, escaped and cut */
+    uint64_t ready_ms;    /* from the making of the bootstrap to the ready line; 0: not yet */
+    /* probe_only, and no helper there: the place where it would go */
+    bool absent;
+    uint64_t absent_bytes;
+    char absent_path[512];
+    bool unwritable;
+    bool read_only;
+    bool noexec;
+    uint64_t free_kib, free_inodes; /* SHP_BOOTSTRAP_UNKNOWN */
+};
 
 struct shp_bootstrap_options {
     const struct shp_artifacts *artifacts; /* borrowed until the prelude is freed */
@@ -18,7 +38,7 @@ struct shp_bootstrap_options {
     const char *build_id;                  /* the helper's, expected in the ready line */
     const char *helper_dir; /* NULL: ~/.pi/agent/shepherdr/bin; else an absolute directory */
     bool probe_only;        /* never install: an absent helper is the error helper_absent */
-    bool *uploaded;         /* NULL, or set to whether the helper had to be sent; outlives us */
+    struct shp_bootstrap_seen *seen; /* NULL, or filled as things are seen; outlives the prelude */
 };
 
 /*

@@ -69,8 +69,8 @@ static const char look[] =
     "[ -f \"$f\" ]&&[ -O \"$f\" ]||x \"FAIL foreign $f\";"
     "if [ -x \"$f\" ];then "
     "if command -v sha256sum >/dev/null 2>&1;then h=$(sha256sum <\"$f\" 2>/dev/null);"
-    "case $h in \"$g\"*) exec \"$f\" serve $k;;esac;"
-    "elif \"$f\" self-check $g >/dev/null 2>&1;then exec \"$f\" serve $k;fi;"
+    "case $h in \"$g\"*) exec \"$f\" serve $k $o;;esac;"
+    "elif \"$f\" self-check $g >/dev/null 2>&1;then exec \"$f\" serve $k $o;fi;"
     "fi;fi;";
 
 /*
@@ -92,6 +92,22 @@ static const char install[] =
     "e=$(mv -f \"$t\" \"$f\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
     "exec \"$f\" serve $k";
 
+/*
+ * Without the helper: what can be known of the place where it would go, read with what is there.
+ * LOOK <writable> <KiB free> <inodes free> <mount options>; what is unknown is -.
+ */
+static const char absent[] = "q=$d;until [ -d \"$q\" ];do q=${q%/*};[ -n \"$q\" ]||q=/;done;"
+                             "w=0;[ -w \"$q\" ]&&w=1;"
+                             "a=$(df -Pk \"$q\" 2>/dev/null|{ read h;read h b c e r;echo $e; });"
+                             "i=$(df -Pi \"$q\" 2>/dev/null|{ read h;read h b c e r;echo $e; });"
+                             "q=$(cd \"$q\" 2>/dev/null&&pwd -P);m=;l=0;"
+                             "if [ -r /proc/mounts ];then while read -r h s t v r;do "
+                             "[ \"$s\" = / ]||s=$s/;"
+                             "case $q/ in \"$s\"*) if [ ${#s} -ge $l ];then l=${#s};m=$v;fi;;esac;"
+                             "done </proc/mounts;fi;"
+                             "p \"LOOK $w ${a:--} ${i:--} ${m:--}\";"
+                             "x \"ABSENT $z $f\"";
+
 char *shp_bootstrap_command(const struct shp_bootstrap_options *options)
 {
     struct line line = {.text = malloc(4096), .size = 4096};
@@ -101,6 +117,8 @@ char *shp_bootstrap_command(const struct shp_bootstrap_options *options)
     add(&line, "k=");
     add(&line, options->marker);
     add(&line, ";p() { printf \"\\n@@SHP1 %s %s\\n\" $k \"$1\"; };x() { p \"$1\";exit 3; };");
+    /* A helper that is only looked at sweeps nothing at its start. */
+    add(&line, options->probe_only ? "o=keep;" : "o=;");
     if (options->helper_dir) {
         add(&line, "d=");
         add(&line, options->helper_dir);
@@ -110,7 +128,7 @@ char *shp_bootstrap_command(const struct shp_bootstrap_options *options)
     }
     add_systems(&line, options->artifacts);
     add(&line, look);
-    add(&line, options->probe_only ? "x \"ABSENT $z $f\"" : install);
+    add(&line, options->probe_only ? absent : install);
     add(&line, "'");
     return line.text;
 }

@@ -65,14 +65,13 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
         .user = machine,
     };
     shp_link_random_marker(options.session.marker);
-    machine->uploaded = false;
     struct shp_bootstrap_options bootstrap = {
         .artifacts = fleet->artifacts,
         .marker = options.session.marker,
         .build_id = SHP_BUILD_ID,
         .helper_dir = helper_dir,
         .probe_only = fleet->probe_only,
-        .uploaded = &machine->uploaded,
+        .seen = &machine->seen,
     };
     rc = shp_bootstrap_new(&prelude, &command, &bootstrap);
     if (rc == SHP_OK)

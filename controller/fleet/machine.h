@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "controller/fleet/catalog.h"
+#include "installer/bootstrap.h"
 #include "transport/link.h"
 #include "transport/ssh.h"
 
@@ -72,7 +73,7 @@ struct machine {
     uint64_t connected_at_ms;
     uint64_t last_seen_unix_ms;
     uint32_t backoff_ms;
-    bool uploaded; /* the last bootstrap had to send the helper */
+    struct shp_bootstrap_seen seen; /* by the last bootstrap */
     /* facts of the helper's hello */
     char *home;
     char *host;

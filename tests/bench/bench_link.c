@@ -87,7 +87,7 @@ static void on_state(struct machine *machine, void *user)
             return;
     size_t uploads = 0;
     for (size_t i = 0; i < bench->wanted; i++)
-        uploads += bench->fleet->items[i]->uploaded;
+        uploads += bench->fleet->items[i]->seen.uploaded;
     printf("{\"us\":[%.1f],\"uploads\":%zu}\n",
            (double)(bench_now_ns() - bench->started_ns) / 1000.0, uploads);
     fflush(stdout);

@@ -204,7 +204,7 @@ static void start(struct run *run, uv_loop_t *loop, const char *const *shell)
         .build_id = RIG_BUILD,
         .helper_dir = rig->helper_dir,
         .probe_only = rig->probe_only,
-        .uploaded = &run->result->uploaded,
+        .seen = &run->result->seen,
     };
     size_t words = 0;
 

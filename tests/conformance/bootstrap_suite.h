@@ -24,7 +24,7 @@ struct rig {
 
 struct rig_result {
     bool ready;
-    bool uploaded;
+    struct shp_bootstrap_seen seen;
     struct shp_error error;
     char diagnostic[1024]; /* of the shell */
 };

@@ -31,9 +31,10 @@ static void sh(const char *format, ...)
 
 static void expect_ready(const struct rig_result *result, bool uploaded, const char *where)
 {
-    if (!result->ready || result->uploaded != uploaded)
-        fail_msg("%s: ready %d, uploaded %d: %s: %s (%s)", where, result->ready, result->uploaded,
-                 shp_code_name(result->error.code), result->error.cause, result->diagnostic);
+    if (!result->ready || result->seen.uploaded != uploaded)
+        fail_msg("%s: ready %d, uploaded %d: %s: %s (%s)", where, result->ready,
+                 result->seen.uploaded, shp_code_name(result->error.code), result->error.cause,
+                 result->diagnostic);
 }
 
 static void expect_failure(const struct rig_result *result, int code)
@@ -168,8 +169,8 @@ static void twenty_at_once_leave_one_file(void **state)
     rig_init(&rig, 300000);
     rig_run(&rig, shell, results, TOGETHER);
     for (size_t i = 0; i < TOGETHER; i++)
-        expect_ready(&results[i], results[i].uploaded, "together");
-    assert_true(results[0].uploaded);
+        expect_ready(&results[i], results[i].seen.uploaded, "together");
+    assert_true(results[0].seen.uploaded);
     assert_int_equal(rig_count_files(&rig), 1);
     rig_fini(&rig);
 }
@@ -319,7 +320,7 @@ static void a_system_without_helper_is_named_before_the_upload(void **state)
     strcpy(rig.artifacts.items[0].system, "Plan9 mips");
     result = rig_run_once(&rig);
     expect_failure(&result, SHP_CODE_ARCH_UNSUPPORTED);
-    assert_false(result.uploaded);
+    assert_false(result.seen.uploaded);
     assert_non_null(strstr(result.error.cause, "Linux"));
     assert_int_equal(rig_count_files(&rig), -1);
     rig_fini(&rig);
@@ -425,6 +426,10 @@ static void noise_before_the_helper_is_skipped(void **state)
                  "00000000000000000000000000000000 READY " RIG_BUILD "\\n@@SHP1 \\033[31mhi\";";
     result = rig_run_once(&rig);
     expect_ready(&result, true, "noise");
+    assert_in_range(result.seen.noise_bytes, 3000000, 3001000);
+    assert_memory_equal(result.seen.first_line, "\\x00\\x00", 8);
+    assert_true(strlen(result.seen.first_line) < sizeof(result.seen.first_line));
+    assert_true(result.seen.ready_ms > 0);
     rig_fini(&rig);
 }
 
@@ -482,12 +487,49 @@ static void a_look_does_not_install(void **state)
     result = rig_run_once(&rig);
     expect_failure(&result, SHP_CODE_HELPER_ABSENT);
     assert_int_equal(rig_count_files(&rig), -1);
+    assert_true(result.seen.absent);
+    assert_int_equal(result.seen.absent_bytes, rig.artifacts.items[0].len);
+    assert_string_equal(result.seen.absent_path, rig_helper_path(&rig));
+    assert_false(result.seen.unwritable);
     rig.probe_only = false;
     result = rig_run_once(&rig);
     expect_ready(&result, true, "install");
+    assert_int_equal(result.seen.noise_bytes, 0);
+    assert_string_equal(result.seen.first_line, "");
     rig.probe_only = true;
+    rig.before = "echo Welcome back; echo more;";
     result = rig_run_once(&rig);
     expect_ready(&result, false, "look");
+    assert_string_equal(result.seen.first_line, "Welcome back");
+    rig_fini(&rig);
+}
+
+/* The places where an install would fail are known without one. */
+static void a_look_names_what_an_install_would_meet(void **state)
+{
+    struct rig_result result;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 0);
+    rig.probe_only = true;
+    if (mount_home(&rig, MS_NOEXEC, "size=1m,nr_inodes=20")) {
+        result = rig_run_once(&rig);
+        expect_failure(&result, SHP_CODE_HELPER_ABSENT);
+        assert_true(result.seen.noexec);
+        assert_false(result.seen.read_only);
+        assert_false(result.seen.unwritable);
+        assert_in_range(result.seen.free_kib, 1, 1024);
+        assert_in_range(result.seen.free_inodes, 1, 20);
+        assert_int_equal(umount(rig.home), 0);
+    }
+    if (mount_home(&rig, MS_RDONLY, "size=1m")) {
+        result = rig_run_once(&rig);
+        expect_failure(&result, SHP_CODE_HELPER_ABSENT);
+        assert_true(result.seen.read_only);
+        assert_true(result.seen.unwritable);
+        assert_int_equal(umount(rig.home), 0);
+    }
     rig_fini(&rig);
 }
 
@@ -579,6 +621,7 @@ int main(void)
         cmocka_unit_test(a_shell_that_ends_shows_its_text),
         cmocka_unit_test(a_shell_that_waits_meets_the_deadline),
         cmocka_unit_test(a_look_does_not_install),
+        cmocka_unit_test(a_look_names_what_an_install_would_meet),
         cmocka_unit_test(the_command_line_is_one_quoted_word_for_every_shell),
         cmocka_unit_test(another_build_is_named),
     };

@@ -34,7 +34,7 @@ static const char hello[] = "{\"versions\":[1,1],\"role\":\"controller\",\"build
 
 struct connection {
     struct shp_link *link;
-    bool uploaded;
+    struct shp_bootstrap_seen seen;
     bool established;
     bool closed;
     struct shp_error error;
@@ -141,7 +141,7 @@ static void open_connection(struct world *world, struct connection *connection, 
         .artifacts = artifacts,
         .marker = options.session.marker,
         .build_id = SHP_BUILD_ID,
-        .uploaded = &connection->uploaded,
+        .seen = &connection->seen,
     };
     struct shp_ssh_options ssh = {.target = "good", .ssh_path = sshd.ssh};
     char *command = NULL;
@@ -192,7 +192,7 @@ static void the_first_connection_installs_the_second_does_not(void **state)
     for (int i = 0; i < 2; i++) {
         open_connection(&world, &connection, "");
         expect_established(&world, &connection);
-        assert_int_equal(connection.uploaded, i == 0);
+        assert_int_equal(connection.seen.uploaded, i == 0);
         ask(&connection, SHP_MSG_IDENTITY_GET, "{}");
         RUN_UNTIL(&world, connection.answers == 1);
         assert_int_equal(connection.answer_code, 0);
