@@ -5,8 +5,9 @@
 
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { atExit, must, run, until } from "./process.ts";
+import { alive, atExit, must, run, until } from "./process.ts";
 
 export interface AccountOptions {
     /** Login shell. Default /bin/bash. */
@@ -46,7 +47,7 @@ export class Account {
         /* The password `*` matches nothing, and unlike `!` does not lock the account for keys. */
         const args = ["-M", "-N", "-g", "nogroup", "-d", account.home, "-s", account.shell, "-p", "*", name];
         await must("/usr/sbin/useradd", args, { env });
-        account.forget = atExit(() => void account.remove());
+        account.forget = atExit(() => account.removeNow());
         const ids = (await must("/usr/bin/id", ["-u", name], { env })).stdout.trim();
         account.uid = Number(ids);
         account.gid = Number((await must("/usr/bin/id", ["-g", name], { env })).stdout.trim());
@@ -66,10 +67,10 @@ export class Account {
         for (let at = file; at !== this.home; at = path.dirname(at)) fs.chownSync(at, this.uid, this.gid);
     }
 
-    /** Pids of its processes. */
+    /** Pids of its processes. Not the dead: an orphan's waits for an init that may be slow to reap. */
     async processes(): Promise<number[]> {
         const { stdout } = await run("/usr/bin/pgrep", ["-u", String(this.uid)], { env });
-        return stdout.split("\n").filter((line) => line !== "").map(Number);
+        return stdout.split("\n").filter((line) => line !== "").map(Number).filter(alive);
     }
 
     /** Ends its processes, and takes account and home away. */
@@ -91,5 +92,12 @@ export class Account {
         await run("/usr/sbin/userdel", ["-f", this.name], { env });
         if (this.home.startsWith("/tmp/")) fs.rmSync(this.home, { recursive: true, force: true });
         this.forget?.();
+    }
+
+    /** The same at the end of the test process, when nothing can be awaited. */
+    private removeNow(): void {
+        spawnSync("/usr/bin/pkill", ["-KILL", "-u", String(this.uid)], { env });
+        spawnSync("/usr/sbin/userdel", ["-f", this.name], { env });
+        if (this.home.startsWith("/tmp/")) fs.rmSync(this.home, { recursive: true, force: true });
     }
 }
