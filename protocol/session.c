@@ -40,6 +40,7 @@ int shp_session_new(struct shp_session **out, const struct shp_session_config *c
     session->requests_deadline_ms = UINT64_MAX;
     shp_buf_init(&session->out, SHP_OUTPUT_MAX);
     shp_streams_init(&session->streams);
+    shp_window_init(&session->window);
     shp_frame_reader_init(&session->reader, SHP_FRAME_HEADER_BYTES + tag,
                           SHP_FRAME_HEADER_BYTES + SHP_FRAME_PAYLOAD_MAX + tag);
     int err = shp__handshake_begin(session, config);
@@ -321,17 +322,6 @@ uint64_t shp_session_deadline_ms(const struct shp_session *session)
     return min_ms(deadline, session->requests_deadline_ms);
 }
 
-static void put_ping(struct shp_session *session)
-{
-    uint8_t payload[8];
-    session->ping_number++;
-    session->ping_sent_ms = session->now_ms;
-    session->ping_waits = true;
-    shp_put_u32(payload, (uint32_t)session->ping_number);
-    shp_put_u32(payload + 4, (uint32_t)(session->ping_number >> 32));
-    (void)shp__session_put_control(session, SHP_FRAME_PING, 0, payload, sizeof(payload));
-}
-
 /* Deadlines that passed. The bound for the next look is made anew on the way. */
 static void end_late_requests(struct shp_session *session)
 {
@@ -384,7 +374,7 @@ void shp_session_tick(struct shp_session *session, uint64_t now_ms)
         session->trim_wanted = true;
         if (shp_buf_len(&session->out) == 0)
             shp_buf_fini(&session->out);
-        put_ping(session);
+        (void)shp__session_put_ping(session, true);
     }
 }
 
@@ -396,7 +386,8 @@ void shp_session_probe(struct shp_session *session, uint64_t now_ms)
     /* After a sleep the clock has moved and the peer had no chance to speak. */
     session->last_received_ms = now_ms;
     session->probe_deadline_ms = now_ms + SHP_LIMIT_SILENCE_MAX_MS / 3;
-    put_ping(session);
+    shp_window_distrust(&session->window);
+    (void)shp__session_put_ping(session, true);
 }
 
 /* ---- questions ----------------------------------------------------------------------------- */
@@ -414,6 +405,11 @@ bool shp_session_closed(const struct shp_session *session)
 uint32_t shp_session_rtt_us(const struct shp_session *session)
 {
     return session->rtt_us;
+}
+
+uint32_t shp_session_bulk_window(const struct shp_session *session)
+{
+    return session->window.bytes;
 }
 
 size_t shp_session_pending(const struct shp_session *session)

@@ -8,7 +8,7 @@
  *     shp_session_feed -> shp_session_next_event ... -> shp_session_output / _consume_output
  *
  * A stream is one request with its response, or one notification. Each half is a HEAD (message,
- * JSON) and up to message_bytes_max of bulk bytes under credit. The engine keeps the table of our
+ * JSON) and up to message_bytes_max of bulk bytes under credit and the link's bulk window. The engine keeps the table of our
  * pending requests: each ends in exactly one RESPONSE or FAILED event, also at the deadline, at a
  * cancel, and at the end of the session.
  *
@@ -69,8 +69,13 @@ int shp_session_feed(struct shp_session *session, const uint8_t *in, size_t len,
 /* The transport ended. Every pending request fails, then CLOSED(link_lost) comes. */
 void shp_session_feed_end(struct shp_session *session, uint64_t now_ms);
 
-/* Bytes to send: borrowed until the next call of any function but this one. Length 0: nothing. */
-size_t shp_session_output(struct shp_session *session, const uint8_t **out);
+/*
+ * Bytes to send: borrowed until the next call of any function. Length 0: nothing, until something
+ * is sent, received, or due. Bulk is encoded here, as far as the bulk
+ * window reaches; what a pong lets go appears after the feed that took it. now_ms: round trips are
+ * measured from it, so it must be of this moment.
+ */
+size_t shp_session_output(struct shp_session *session, const uint8_t **out, uint64_t now_ms);
 void shp_session_consume_output(struct shp_session *session, size_t len);
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -186,8 +191,12 @@ void shp_session_close(struct shp_session *session, int code, const char *text);
 bool shp_session_established(const struct shp_session *session);
 bool shp_session_closed(const struct shp_session *session);
 
-/* Smoothed round trip of pings in microseconds; 0: not measured yet. */
+/* Smoothed round trip of pings in microseconds, those behind our own bulk left out; 0: not measured
+ * yet. */
 uint32_t shp_session_rtt_us(const struct shp_session *session);
+
+/* Most bulk, in bytes, that may be under way to the peer now (spec/protocol.md 5). */
+uint32_t shp_session_bulk_window(const struct shp_session *session);
 
 /* Requests of ours that have no last event yet. */
 size_t shp_session_pending(const struct shp_session *session);

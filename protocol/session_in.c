@@ -373,13 +373,12 @@ static int take_cancel(struct shp_session *session, const struct shp_frame *fram
 
 static void take_pong(struct shp_session *session, const struct shp_frame *frame)
 {
-    uint8_t expected[PING_BYTES];
-    shp_put_u32(expected, (uint32_t)session->ping_number);
-    shp_put_u32(expected + 4, (uint32_t)(session->ping_number >> 32));
-    if (!session->ping_waits || memcmp(expected, frame->payload, PING_BYTES) != 0)
+    struct shp_window_sample measured;
+    uint64_t number = shp_get_u32(frame->payload) | (uint64_t)shp_get_u32(frame->payload + 4) << 32;
+    /* A mark measures how long our own bulk waits; only the others tell of the line. */
+    if (!shp_window_pong(&session->window, number, session->now_ms, &measured) || !measured.quiet)
         return;
-    session->ping_waits = false;
-    uint64_t elapsed_us = (session->now_ms - session->ping_sent_ms) * 1000;
+    uint64_t elapsed_us = measured.rtt_ms * 1000;
     uint32_t sample = elapsed_us == 0           ? 500 /* below the clock's step */
                       : elapsed_us > UINT32_MAX ? UINT32_MAX
                                                 : (uint32_t)elapsed_us;

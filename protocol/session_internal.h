@@ -19,6 +19,7 @@
 #include "protocol/messages.h"
 #include "protocol/session.h"
 #include "protocol/stream.h"
+#include "protocol/window.h"
 
 /* Bulk is encoded only while less than this waits encoded: a HEAD or a control frame that comes
  * later is behind no more than this and one frame. */
@@ -88,10 +89,9 @@ struct shp_session {
     uint64_t last_received_ms;
     uint64_t probe_deadline_ms;    /* UINT64_MAX: none */
     uint64_t requests_deadline_ms; /* not above the earliest deadline of a stream */
-    uint64_t ping_sent_ms;
-    uint64_t ping_number; /* content of our newest ping */
-    bool ping_waits;
+    uint64_t ping_number;          /* content of our newest ping */
     uint32_t rtt_us;
+    struct shp_window window; /* of our bulk */
 };
 
 /* ---- session.c ---- */
@@ -133,6 +133,8 @@ int shp__session_must_put(struct shp_session *session, int err);
 int shp__session_put_control(struct shp_session *session, uint8_t type, uint32_t stream,
                              const void *payload, size_t len);
 int shp__session_put_cancel(struct shp_session *session, uint32_t stream, int code);
+/* quiet: it measures the line; otherwise it marks the bulk before it. */
+int shp__session_put_ping(struct shp_session *session, bool quiet);
 /* Error head on a stream of the peer. */
 int shp__session_put_error(struct shp_session *session, uint32_t stream,
                            const struct shp_error *error);

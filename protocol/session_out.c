@@ -2,9 +2,10 @@
  * Calls of the owner become frames.
  *
  * HEADs and control frames are encoded at once. Bulk is copied into the stage of its stream and
- * encoded when the owner asks for output, one frame of each stream in turn, and only while little
- * waits encoded: so a HEAD or a cancel that is made later overtakes all bulk that still is staged
- * (spec/protocol.md 5). Staged and encoded bytes together stay below output_bytes_max.
+ * encoded when the owner asks for output, one frame of each stream in turn, only while little waits
+ * encoded, and only as far as the bulk window reaches: so a HEAD or a cancel that is made later
+ * overtakes all bulk that still is staged (spec/protocol.md 5), and on a slow line it is not behind
+ * more than the window. Staged and encoded bytes together stay below output_bytes_max.
  */
 #include "base/alloc.h"
 #include "protocol/codec.h"
@@ -87,6 +88,16 @@ int shp__session_put_cancel(struct shp_session *session, uint32_t stream, int co
     return shp__session_put_control(session, SHP_FRAME_CANCEL, stream, payload, sizeof(payload));
 }
 
+int shp__session_put_ping(struct shp_session *session, bool quiet)
+{
+    uint8_t payload[8];
+    uint64_t number = ++session->ping_number;
+    shp_put_u32(payload, (uint32_t)number);
+    shp_put_u32(payload + 4, (uint32_t)(number >> 32));
+    shp_window_mark(&session->window, number, quiet, session->now_ms);
+    return shp__session_put_control(session, SHP_FRAME_PING, 0, payload, sizeof(payload));
+}
+
 static void put_head_prefix(uint8_t out[HEAD_PREFIX_BYTES], uint8_t kind, uint16_t message)
 {
     out[0] = kind;
@@ -127,10 +138,9 @@ static void finish_out(struct shp_session *session, struct shp_stream *stream)
 }
 
 /* One frame of the stream whose turn it is. */
-static int encode_bulk(struct shp_session *session, struct shp_stream *stream)
+static int encode_bulk(struct shp_session *session, struct shp_stream *stream, size_t part)
 {
     size_t staged = shp_buf_len(&stream->stage);
-    size_t part = staged < SHP_FRAME_PAYLOAD_MAX ? staged : SHP_FRAME_PAYLOAD_MAX;
     bool fin = stream->fin_staged && part == staged;
     int err = shp__session_put_frame(session, SHP_OUTPUT_MAX, SHP_FRAME_BULK, fin, stream->id, NULL,
                                      0, shp_buf_peek(&stream->stage), part);
@@ -138,6 +148,7 @@ static int encode_bulk(struct shp_session *session, struct shp_stream *stream)
         return err;
     shp_buf_consume(&stream->stage, part);
     session->streams.staged_bytes -= part;
+    shp_window_sent(&session->window, part, session->now_ms);
     if (fin) {
         stream->fin_staged = false;
         finish_out(session, stream);
@@ -147,17 +158,36 @@ static int encode_bulk(struct shp_session *session, struct shp_stream *stream)
     return SHP_OK;
 }
 
-size_t shp_session_output(struct shp_session *session, const uint8_t **out)
+/* The next frame of bulk with the pings around it. False: the window, or an error, holds it. */
+static bool encode_next(struct shp_session *session)
 {
-    while (session->state == SHP_SESSION_OPEN && session->streams.turn_first &&
-           shp_buf_len(&session->out) < SHP_OUTPUT_BULK_MARK) {
-        struct shp_stream *stream = shp_streams_take_turn(&session->streams);
-        int err = encode_bulk(session, stream);
-        if (err) {
-            (void)shp__session_fail(session, err, SHP_CODE_OUT_OF_MEMORY, "send", "%s", "");
-            break;
-        }
+    struct shp_window *window = &session->window;
+    size_t staged = shp_buf_len(&session->streams.turn_first->stage);
+    size_t part = shp_window_frame(window, staged, session->now_ms);
+    /* A FIN alone has no bytes and always passes. */
+    if (part == 0 && staged > 0) {
+        if (shp_window_wants_mark(window, true))
+            (void)shp__session_put_ping(session, false);
+        return false;
     }
+    if (shp_window_wants_base(window, session->streams.staged_bytes) &&
+        shp__session_put_ping(session, true) != SHP_OK)
+        return false;
+    struct shp_stream *stream = shp_streams_take_turn(&session->streams);
+    int err = encode_bulk(session, stream, part);
+    if (err) {
+        (void)shp__session_fail(session, err, SHP_CODE_OUT_OF_MEMORY, "send", "%s", "");
+        return false;
+    }
+    return !shp_window_wants_mark(window, false) || shp__session_put_ping(session, false) == SHP_OK;
+}
+
+size_t shp_session_output(struct shp_session *session, const uint8_t **out, uint64_t now_ms)
+{
+    session->now_ms = now_ms;
+    while (session->state == SHP_SESSION_OPEN && session->streams.turn_first &&
+           shp_buf_len(&session->out) < SHP_OUTPUT_BULK_MARK && encode_next(session))
+        continue;
     *out = shp_buf_peek(&session->out);
     return shp_buf_len(&session->out);
 }
@@ -314,6 +344,21 @@ int shp_session_send_error(struct shp_session *session, uint32_t stream,
 
 /* ---- bulk ---------------------------------------------------------------------------------- */
 
+/*
+ * How much more the stream may have staged. No more than its share: whoever offers first would
+ * otherwise keep all the room for itself while a slow line makes a little of it free at a time.
+ */
+static size_t stage_room(const struct shp_session *session, const struct shp_stream *stream)
+{
+    size_t waiting = waiting_bytes(session);
+    size_t room = waiting < SHP_LIMIT_OUTPUT_BYTES_MAX ? SHP_LIMIT_OUTPUT_BYTES_MAX - waiting : 0;
+    size_t sharers = session->streams.turn_count + (stream->in_turn ? 0 : 1);
+    size_t share = SHP_LIMIT_OUTPUT_BYTES_MAX / sharers;
+    size_t staged = shp_buf_len(&stream->stage);
+    size_t left = staged < share ? share - staged : 0;
+    return left < room ? left : room;
+}
+
 int shp_session_send_bulk(struct shp_session *session, uint32_t stream, const uint8_t *data,
                           size_t len, bool fin, size_t *taken)
 {
@@ -325,8 +370,7 @@ int shp_session_send_bulk(struct shp_session *session, uint32_t stream, const ui
     if (len > SHP_LIMIT_MESSAGE_BYTES_MAX - open->out_bytes)
         return SHP_ERR_LIMIT;
 
-    size_t waiting = waiting_bytes(session);
-    size_t room = waiting < SHP_LIMIT_OUTPUT_BYTES_MAX ? SHP_LIMIT_OUTPUT_BYTES_MAX - waiting : 0;
+    size_t room = stage_room(session, open);
     size_t credit = open->out_credit.available;
     size_t part = len < room ? len : room;
     if (part > credit)

@@ -78,6 +78,7 @@ static void leave_round(struct shp_streams *streams, struct shp_stream *stream)
         streams->turn_last = before;
     stream->turn_next = NULL;
     stream->in_turn = false;
+    streams->turn_count--;
 }
 
 void shp_streams_unstage(struct shp_streams *streams, struct shp_stream *stream)
@@ -144,6 +145,7 @@ void shp_streams_put_turn(struct shp_streams *streams, struct shp_stream *stream
     if (stream->in_turn)
         return;
     stream->in_turn = true;
+    streams->turn_count++;
     stream->turn_next = NULL;
     if (streams->turn_last)
         streams->turn_last->turn_next = stream;

@@ -67,6 +67,7 @@ struct shp_streams {
     struct shp_stream *ended_last;
     struct shp_stream *turn_first; /* round of streams with bulk or FIN to encode */
     struct shp_stream *turn_last;
+    size_t turn_count;
     size_t staged_bytes; /* sum of all stages */
 };
 

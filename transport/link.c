@@ -243,7 +243,9 @@ static void write_session(struct shp_link *link)
     const uint8_t *data;
     size_t len;
 
-    while ((len = shp_session_output(link->session, &data)) > 0) {
+    /* The loop's time is that of its last wait; a round trip is measured from this moment. */
+    uv_update_time(link->loop);
+    while ((len = shp_session_output(link->session, &data, uv_now(link->loop))) > 0) {
         size_t taken = shp_transport_write(link->transport, data, len);
 
         if (taken > 0)
@@ -367,8 +369,9 @@ static void settle(struct shp_link *link)
             break;
         link->turn_due = true;
     }
-    if (link->state == SHP_LINK_DRAINING && (shp_session_output(link->session, &data) == 0 ||
-                                             uv_now(link->loop) >= link->step_deadline_ms))
+    if (link->state == SHP_LINK_DRAINING &&
+        (shp_session_output(link->session, &data, uv_now(link->loop)) == 0 ||
+         uv_now(link->loop) >= link->step_deadline_ms))
         close_transport(link);
     arm(link);
 }

@@ -78,7 +78,7 @@ static void genuine_peer(enum shp_role role, enum shp_suite suite, const uint8_t
         struct shp_session *from = i % 2 == (role == SHP_ROLE_INITIATOR ? 0 : 1) ? session : peer;
         struct shp_session *to = from == session ? peer : session;
         const uint8_t *out;
-        size_t out_len = shp_session_output(from, &out);
+        size_t out_len = shp_session_output(from, &out, theirs.now_ms);
         feed(to, out, out_len, piece, to == session ? &closed : &peer_closed);
         shp_session_consume_output(from, out_len);
     }

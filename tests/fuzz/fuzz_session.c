@@ -107,7 +107,7 @@ static void feed(struct side *side, const uint8_t *bytes, size_t len)
 static void move(struct side *from, struct side *to, size_t most)
 {
     const uint8_t *out;
-    size_t len = shp_session_output(from->session, &out);
+    size_t len = shp_session_output(from->session, &out, now_ms);
     assert(len <= SHP_LIMIT_OUTPUT_BYTES_MAX + SHP_LIMIT_CONTROL_RESERVE_BYTES);
     if (len > most)
         len = most;

@@ -422,7 +422,7 @@ static void load(int side)
 {
     struct end *end = &ends[side];
     const uint8_t *out;
-    size_t len = shp_session_output(end->session, &out);
+    size_t len = shp_session_output(end->session, &out, now_ms);
     CHECK(len <= SHP_LIMIT_OUTPUT_BYTES_MAX + SHP_LIMIT_CONTROL_RESERVE_BYTES);
     if (len > WIRE_MAX - end->wire.len)
         len = WIRE_MAX - end->wire.len;

@@ -87,7 +87,7 @@ void pair_move(struct pair *pair, struct pair_end *from, struct pair_end *to)
 {
     const uint8_t *out;
     size_t len;
-    while ((len = shp_session_output(from->session, &out)) > 0) {
+    while ((len = shp_session_output(from->session, &out, pair->now_ms)) > 0) {
         size_t taken;
         if (pair->piece > 0 && len > pair->piece)
             len = pair->piece;
@@ -99,10 +99,10 @@ void pair_move(struct pair *pair, struct pair_end *from, struct pair_end *to)
     }
 }
 
-static bool has_output(struct pair_end *end)
+static bool has_output(const struct pair *pair, struct pair_end *end)
 {
     const uint8_t *out;
-    return shp_session_output(end->session, &out) > 0;
+    return shp_session_output(end->session, &out, pair->now_ms) > 0;
 }
 
 void pair_run(struct pair *pair)
@@ -112,7 +112,7 @@ void pair_run(struct pair *pair)
         pair_take_events(&pair->b);
         pair_move(pair, &pair->a, &pair->b);
         pair_move(pair, &pair->b, &pair->a);
-    } while (has_output(&pair->a) || has_output(&pair->b));
+    } while (has_output(pair, &pair->a) || has_output(pair, &pair->b));
 }
 
 int pair_open(struct pair *pair, enum shp_suite suite)

@@ -133,7 +133,7 @@ static void wrong_secret_or_marker_ends_without_an_answer(void **state)
         if (i == 0)
             config.marker[3] = '0';
         assert_int_equal(shp_session_new(&pair.a.session, &config), 0);
-        size_t len = shp_session_output(pair.a.session, &out);
+        size_t len = shp_session_output(pair.a.session, &out, pair.now_ms);
         assert_true(len > SHP_PSK_BYTES);
         uint8_t bytes[512];
         assert_true(len <= sizeof(bytes));
@@ -144,7 +144,7 @@ static void wrong_secret_or_marker_ends_without_an_answer(void **state)
         assert_int_equal(shp_session_feed(pair.b.session, bytes, len, &taken, 1000), SHP_ERR_AUTH);
         pair_take_events(&pair.b);
         assert_int_equal(expect(&pair.b, SHP_EVENT_CLOSED)->error.code, SHP_CODE_AUTH_FAILED);
-        assert_int_equal(shp_session_output(pair.b.session, &out), 0);
+        assert_int_equal(shp_session_output(pair.b.session, &out, pair.now_ms), 0);
         pair_free(&pair);
     }
 }
@@ -324,9 +324,10 @@ static void lost_link_tells_rejected_from_unknown(void **state)
     const uint8_t *out;
     open_pair(SHP_SUITE_NOISE);
     pair_ask(&pair, &pair.a, CALL, "{}", 1, true, NULL);
-    shp_session_consume_output(pair.a.session, shp_session_output(pair.a.session, &out));
+    shp_session_consume_output(pair.a.session,
+                               shp_session_output(pair.a.session, &out, pair.now_ms));
     pair_ask(&pair, &pair.a, CALL, "{}", 2, true, NULL);
-    size_t len = shp_session_output(pair.a.session, &out);
+    size_t len = shp_session_output(pair.a.session, &out, pair.now_ms);
     shp_session_consume_output(pair.a.session, len - 1); /* a frame that is not whole is none */
     shp_session_feed_end(pair.a.session, pair.now_ms);
     pair_take_events(&pair.a);
@@ -477,7 +478,7 @@ static void events_wait_before_more_bytes_are_taken(void **state)
     open_pair(SHP_SUITE_NOISE);
     pair_ask(&pair, &pair.a, CALL, "{}", 1, true, NULL);
     pair_ask(&pair, &pair.a, CALL, "{}", 2, true, NULL);
-    size_t len = shp_session_output(pair.a.session, &out);
+    size_t len = shp_session_output(pair.a.session, &out, pair.now_ms);
     assert_int_equal(shp_session_feed(pair.b.session, out, len, &taken, pair.now_ms), 0);
     assert_int_equal(taken, len / 2);
     size_t more;
@@ -603,7 +604,7 @@ static void bytes_before_our_hello_end_the_handshake(void **state)
     shp_session_free(pair.b.session);
     config.hello_len = 0;
     assert_int_equal(shp_session_new(&pair.b.session, &config), 0);
-    size_t len = shp_session_output(pair.a.session, &out);
+    size_t len = shp_session_output(pair.a.session, &out, pair.now_ms);
     assert_int_equal(shp_session_feed(pair.b.session, out, len, &taken, pair.now_ms), 0);
     assert_int_equal(taken, len);
     pair_take_events(&pair.b);

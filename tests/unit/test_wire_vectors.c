@@ -36,7 +36,7 @@ static void feed(struct pair_end *end, const uint8_t *bytes, size_t len)
 static void expect_output(struct pair_end *end, const uint8_t *bytes, size_t len)
 {
     const uint8_t *out;
-    assert_int_equal(shp_session_output(end->session, &out), len);
+    assert_int_equal(shp_session_output(end->session, &out, pair.now_ms), len);
     assert_memory_equal(out, bytes, len);
     shp_session_consume_output(end->session, len);
 }
@@ -95,7 +95,7 @@ static void noise_wire_is_the_same_byte_for_byte(void **state)
     assert_true(pair.a.events[pair.a.event_count - 1].fin);
     feed(&pair.b, sent[3], lens[3]);
     const uint8_t *out;
-    assert_int_equal(shp_session_output(pair.b.session, &out), lens[3]); /* a pong */
+    assert_int_equal(shp_session_output(pair.b.session, &out, pair.now_ms), lens[3]); /* a pong */
     for (int i = 0; i < 4; i++)
         free(sent[i]);
     cJSON_Delete(file);
@@ -164,7 +164,7 @@ static void ask_as_in_the_conversation(struct pair_end *end)
     assert_int_equal(pair_ask(&pair, end, SHP_MSG_SESSION_REQUEST, "{}", 0, true, NULL), 3);
     assert_int_equal(pair_ask(&pair, end, SHP_MSG_SESSION_REQUEST, "{}", 0, true, NULL), 5);
     const uint8_t *out;
-    shp_session_consume_output(end->session, shp_session_output(end->session, &out));
+    shp_session_consume_output(end->session, shp_session_output(end->session, &out, pair.now_ms));
 }
 
 static void conversation_makes_these_events(void **state)
