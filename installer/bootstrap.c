@@ -27,6 +27,7 @@ struct bootstrap {
     bool first_ended;
     struct shp_bootstrap_seen unseen; /* for callers that ask for none */
     char build_id[65];
+    char tried[512]; /* the program that is asked for its digest; empty: none, or it has answered */
 };
 
 /* ---- noise --------------------------------------------------------------------------------- */
@@ -75,11 +76,28 @@ static const char *after(const char *line, const char *word)
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
+/* What sh, the programs it starts and the loader say when a limit of the account stops them. */
+static bool is_limit(const char *text)
+{
+    static const char *const words[] = {
+        "annot fork",       "an't fork",           "fork: ",
+        "Pipe call failed", "Too many open files", "Cannot allocate memory"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(text, words[i]))
+            return true;
+    return false;
+}
+
+/* Status 153: ended by SIGXFSZ without a word. */
 static int code_of_write(const char *text)
 {
-    if (strstr(text, "No space left") || strstr(text, "quota") || strstr(text, "File too large"))
+    if (strstr(text, "No space left") || strstr(text, "uota exceeded") ||
+        strstr(text, "File too large") || strstr(text, "ile size limit") ||
+        strcmp(text, "status 153") == 0)
         return SHP_CODE_INSTALL_NO_SPACE;
-    return SHP_CODE_INSTALL_FAILED;
+    if (strstr(text, "ead-only file system"))
+        return SHP_CODE_INSTALL_READ_ONLY;
+    return is_limit(text) ? SHP_CODE_SHELL_LIMITS : SHP_CODE_INSTALL_FAILED;
 }
 
 /*
@@ -93,14 +111,29 @@ static int code_of_check(const char *text)
         return SHP_CODE_INSTALL_NOEXEC;
     if (strstr(text, "digest"))
         return SHP_CODE_INSTALL_CORRUPT;
+    if (is_limit(text))
+        return SHP_CODE_SHELL_LIMITS;
     if (strstr(text, "format") || strstr(text, "yntax error") || strstr(text, "not found"))
         return SHP_CODE_ARCH_UNSUPPORTED;
     return SHP_CODE_INSTALL_FAILED;
 }
 
-static void remote_failure(const char *text, struct shp_error *error)
+/*
+ * `ended <status>`: sh itself left. 126 and 127 are an exec that failed: what was looked at a moment
+ * ago may not be run or is gone. Anything else is sh without a process, a pipe or memory.
+ */
+static int code_of_end(const char *status)
+{
+    if (strcmp(status, "126") == 0)
+        return SHP_CODE_INSTALL_NOEXEC;
+    return strcmp(status, "127") == 0 ? SHP_CODE_INSTALL_FAILED : SHP_CODE_SHELL_LIMITS;
+}
+
+static void remote_failure(const struct bootstrap *bootstrap, const char *text,
+                           struct shp_error *error)
 {
     const char *rest = NULL;
+    char noise[512];
     char clean[SHP_ERROR_CAUSE_MAX];
     int code = SHP_CODE_INSTALL_FAILED;
     if ((rest = after(text, "write")))
@@ -111,8 +144,19 @@ static void remote_failure(const char *text, struct shp_error *error)
         code = SHP_CODE_INSTALL_FOREIGN_FILE;
     else if ((rest = after(text, "arch")))
         code = SHP_CODE_ARCH_UNSUPPORTED;
-    else if (after(text, "home"))
-        rest = "HOME is not set on the machine";
+    else if ((rest = after(text, "home"))) {
+        shp_text_clean(clean, sizeof(clean), rest, strlen(rest));
+        shp_error_set(error, SHP_CODE_HOME_MISSING, NULL, "install helper",
+                      *clean ? "HOME is %s, which is no directory with an absolute path"
+                             : "HOME is not set%s",
+                      clean);
+        return;
+    } else if ((rest = after(text, "ended"))) {
+        shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
+        shp_error_set(error, code_of_end(rest), NULL, "start helper",
+                      "sh ended with status %.8s%s%s", rest, *noise ? "; it printed: " : "", noise);
+        return;
+    }
     if (!rest)
         rest = text;
     shp_text_clean(clean, sizeof(clean), rest, strlen(rest));
@@ -124,7 +168,12 @@ static void ended_early(struct bootstrap *bootstrap, bool ended, struct shp_erro
     char noise[SHP_ERROR_CAUSE_MAX - 128];
     shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
     const char *printed = *noise ? "; it printed: " : "";
-    if (bootstrap->state != BOOTSTRAP_SHELL)
+    if (is_limit(noise))
+        shp_error_set(error, SHP_CODE_SHELL_LIMITS, NULL, "start helper", "%s", noise);
+    else if (*bootstrap->tried)
+        shp_error_set(error, SHP_CODE_INSTALL_FOREIGN_FILE, NULL, "start helper",
+                      "%s does not answer as a helper does", bootstrap->tried);
+    else if (bootstrap->state != BOOTSTRAP_SHELL)
         shp_error_set(
             error, ended ? SHP_CODE_LINK_LOST : SHP_CODE_INSTALL_FAILED, NULL, "install helper",
             ended ? "the connection ended during the upload" : "no answer after the upload");
@@ -159,6 +208,7 @@ static enum shp_prelude_status take_need(struct bootstrap *bootstrap, const char
         return SHP_PRELUDE_FAILED;
     }
     bootstrap->state = BOOTSTRAP_UPLOAD;
+    bootstrap->tried[0] = 0;
     bootstrap->out = artifact->content;
     bootstrap->out_len = artifact->len;
     bootstrap->seen->uploaded = true;
@@ -222,8 +272,12 @@ static enum shp_prelude_status take_line(struct bootstrap *bootstrap, const char
     if ((text = after(line, "NEED")))
         return take_need(bootstrap, text, error);
     if ((text = after(line, "FAIL"))) {
-        remote_failure(text, error);
+        remote_failure(bootstrap, text, error);
         return SHP_PRELUDE_FAILED;
+    }
+    if ((text = after(line, "TRY"))) {
+        shp_text_clean(bootstrap->tried, sizeof(bootstrap->tried), text, strlen(text));
+        return SHP_PRELUDE_MORE;
     }
     if ((text = after(line, "LOOK")))
         return take_look(bootstrap, text);

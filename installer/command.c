@@ -1,8 +1,7 @@
 /*
  * One line of sh. The outer shell may be fish or tcsh, so that all of it stands in one pair of
  * single quotes with neither `'`, `!` nor a newline inside; sh itself is POSIX. Words that print
- * and leave: p LINE, x LINE. A failed exec leaves dash at once, which is why the program proves
- * itself (self-check) before anything is given up.
+ * and leave: p LINE, x LINE. d is our directory, f the helper in it, t a temporary file.
  */
 #include "installer/command.h"
 
@@ -36,6 +35,20 @@ static void add(struct line *line, const char *part)
     line->len += len;
 }
 
+/*
+ * sh leaves at once when it cannot fork, open a pipe or exec; then q speaks. It forks nothing, and
+ * so can remove only by exec. What sh has to say goes the way of our lines, where it is noise that
+ * an error text may quote; the helper gets the standard error of the channel back.
+ */
+static const char start[] = "p() { printf \"\\n@@SHP1 %s %s\\n\" $k \"$1\"; };"
+                            "x() { trap - 0;p \"$1\";exit 3; };"
+                            "q() { r=$?;p \"FAIL ended $r\";[ -z \"$t\" ]||exec rm -f \"$t\"; };"
+                            "t=;trap q 0;exec 3>&2 2>&1;";
+
+/* HOME is where Herdr and Pi are, also when the helper is elsewhere. */
+static const char home[] = "case $HOME in /*) ;;*) x \"FAIL home $HOME\";;esac;"
+                           "[ -d \"$HOME\" ]||x \"FAIL home $HOME\";";
+
 /* Per system: n name, z size, g digest. A machine without uname is taken for the first. */
 static void add_systems(struct line *line, const struct shp_artifacts *artifacts)
 {
@@ -59,7 +72,9 @@ static void add_systems(struct line *line, const struct shp_artifacts *artifacts
 
 /*
  * What stands at our place. The content-addressed name in our directory makes a regular file of
- * ours with other bytes a damaged helper, which is replaced by a rename; anything else is foreign.
+ * ours with other bytes or a set-id bit a damaged helper, which is replaced by a rename; anything
+ * else is foreign. Where nothing computes a digest a program must answer for itself, and TRY says
+ * which one does when it does not.
  */
 static const char look[] =
     "f=$d/$n;"
@@ -67,30 +82,34 @@ static const char look[] =
     "if [ -e \"$d\" ]&&{ [ -d \"$d\" ]&&[ -O \"$d\" ]||x \"FAIL foreign $d\"; };then :;fi;"
     "if [ -e \"$f\" ];then "
     "[ -f \"$f\" ]&&[ -O \"$f\" ]||x \"FAIL foreign $f\";"
-    "if [ -x \"$f\" ];then "
+    "if [ -u \"$f\" ]||[ -g \"$f\" ];then :;elif [ -x \"$f\" ];then "
     "if command -v sha256sum >/dev/null 2>&1;then h=$(sha256sum <\"$f\" 2>/dev/null);"
-    "case $h in \"$g\"*) exec \"$f\" serve $k $o;;esac;"
-    "elif \"$f\" self-check $g >/dev/null 2>&1;then exec \"$f\" serve $k $o;fi;"
+    "case $h in \"$g\"*) exec \"$f\" serve $k $o 2>&3 3>&-;;esac;"
+    "else p \"TRY $f\";if \"$f\" self-check $g </dev/null >/dev/null 2>&1 3>&-;then "
+    "exec \"$f\" serve $k $o 2>&3 3>&-;fi;fi;"
     "fi;fi;";
 
 /*
  * After a cut in the upload nobody reads what sh says, also about a self-check that crashed:
  * without the trap SIGPIPE would end it before the temporary is removed. An empty file would run as
- * an empty script and pass its own check.
+ * an empty script and pass its own check. Messages are read (bootstrap.c), hence the locale. v TEXT
+ * removes the temporary, at least its bytes where there is no rm, and fails.
  */
 static const char install[] =
-    "umask 077;trap \"\" PIPE;"
+    "umask 077;trap \"\" PIPE;l=${LC_ALL-};export LC_ALL=C;"
     "e=$(mkdir -p \"$d\" 2>&1)||x \"FAIL write $e\";"
     "t=$d/.tmp-$n-$k;"
+    "v() { rm -f \"$t\" 2>/dev/null||printf \"\">\"$t\";x \"FAIL $1\"; };"
     "p \"NEED $u\";"
-    "e=$( { set -C;head -c $z >\"$t\"; } 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
-    "e=$(chmod 700 \"$t\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
+    "e=$( { set -C;head -c $z >\"$t\"; } 2>&1)||{ r=$?;v \"write ${e:-status $r}\"; };"
+    "e=$(chmod 700 \"$t\" 2>&1)||v \"write $e\";"
     "if command -v sha256sum >/dev/null 2>&1;then h=$(sha256sum <\"$t\");"
-    "case $h in \"$g\"*) ;;*) rm -f \"$t\";x \"FAIL check 1 another digest\";;esac;fi;"
-    "e=$([ -s \"$t\" ]&&\"$t\" self-check $g 2>&1)||{ r=$?;rm -f \"$t\";x \"FAIL check $r $e\"; };"
-    "[ -d \"$f\" ]&&{ rm -f \"$t\";x \"FAIL foreign $f\"; };"
-    "e=$(mv -f \"$t\" \"$f\" 2>&1)||{ rm -f \"$t\";x \"FAIL write $e\"; };"
-    "exec \"$f\" serve $k";
+    "case $h in \"$g\"*) ;;*) v \"check 1 another digest\";;esac;fi;"
+    "e=$([ -s \"$t\" ]&&\"$t\" self-check $g 2>&1 3>&-)||{ r=$?;v \"check $r $e\"; };"
+    "[ -d \"$f\" ]&&v \"foreign $f\";"
+    "e=$(mv -f \"$t\" \"$f\" 2>&1)||v \"write $e\";t=;"
+    "if [ -n \"$l\" ];then LC_ALL=$l;else unset LC_ALL;fi;"
+    "exec \"$f\" serve $k 2>&3 3>&-";
 
 /*
  * Without the helper: what can be known of the place where it would go, read with what is there.
@@ -116,7 +135,9 @@ char *shp_bootstrap_command(const struct shp_bootstrap_options *options)
     add(&line, "exec sh -c '");
     add(&line, "k=");
     add(&line, options->marker);
-    add(&line, ";p() { printf \"\\n@@SHP1 %s %s\\n\" $k \"$1\"; };x() { p \"$1\";exit 3; };");
+    add(&line, ";");
+    add(&line, start);
+    add(&line, home);
     /* A helper that is only looked at sweeps nothing at its start. */
     add(&line, options->probe_only ? "o=keep;" : "o=;");
     if (options->helper_dir) {
@@ -124,7 +145,7 @@ char *shp_bootstrap_command(const struct shp_bootstrap_options *options)
         add(&line, options->helper_dir);
         add(&line, ";");
     } else {
-        add(&line, "[ -n \"$HOME\" ]||x \"FAIL home\";d=$HOME/.pi/agent/shepherdr/bin;");
+        add(&line, "d=$HOME/.pi/agent/shepherdr/bin;");
     }
     add_systems(&line, options->artifacts);
     add(&line, look);

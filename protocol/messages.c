@@ -366,7 +366,7 @@ static const struct code_info codes[] = {
     {29, SHP_SCOPE_SESSION, "shell_slow", "Our command did not start in time.", "Look for a start-up file that waits or reads standard input."},
     {30, SHP_SCOPE_CALL, "target_invalid", "The SSH target is not acceptable (empty, control characters, or begins with a dash).", "Correct the machine in Herdr's catalog."},
     {31, SHP_SCOPE_SESSION, "install_failed", "The helper could not be written.", "Look at the shown text: permissions, or a path in the way."},
-    {32, SHP_SCOPE_SESSION, "install_no_space", "No space for the helper.", "Free space in the home directory of the machine."},
+    {32, SHP_SCOPE_SESSION, "install_no_space", "No space for the helper.", "Free space or inodes in the home directory of the machine, or raise the account's quota or file-size limit."},
     {33, SHP_SCOPE_SESSION, "install_noexec", "Programs below the home directory may not be run.", "Allow programs below that home directory (mount option noexec), or name another directory for this machine under helperDir in pi-shepherdr.json."},
     {34, SHP_SCOPE_SESSION, "install_foreign_file", "Something that is not ours stands at the helper's path.", "Look at the named path and move it away."},
     {35, SHP_SCOPE_SESSION, "install_corrupt", "The uploaded helper does not have the digest that was sent.", "Reconnect; if it repeats, check the disk."},

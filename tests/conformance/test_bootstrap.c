@@ -339,7 +339,7 @@ static void a_home_that_cannot_be_written_is_named(void **state)
     assert_non_null(strstr(result.error.cause, ".pi"));
     rig.no_home = true;
     result = rig_run_once(&rig);
-    expect_failure(&result, SHP_CODE_INSTALL_FAILED);
+    expect_failure(&result, SHP_CODE_HOME_MISSING);
     assert_non_null(strstr(result.error.cause, "HOME"));
     rig_fini(&rig);
 }
@@ -394,7 +394,7 @@ static void a_read_only_home_is_named(void **state)
     rig_init(&rig, 0);
     if (mount_home(&rig, MS_RDONLY, "size=200k")) {
         result = rig_run_once(&rig);
-        expect_failure(&result, SHP_CODE_INSTALL_FAILED);
+        expect_failure(&result, SHP_CODE_INSTALL_READ_ONLY);
         assert_non_null(strstr(result.error.cause, "Read-only"));
         assert_int_equal(umount(rig.home), 0);
     }
