@@ -134,6 +134,10 @@ struct shp_process_options {
     char *const *env; /* NULL: ours, without HERDR_* and PI_* */
     const char *set;  /* NULL, or "NAME=value" that replaces NAME in it */
     const char *cwd;  /* NULL: ours */
+    /* NULL, or who takes standard error as it comes (from the loop, borrowed); none of it is in the
+     * end's diagnostic then. */
+    void (*on_stderr)(const char *data, size_t len, void *user);
+    void *stderr_user;
 };
 int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
                               const struct shp_process_options *options);

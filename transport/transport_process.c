@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "protocol/messages.h"
+#include "transport/transport_tail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 #define REAP_MS 500
-#define DIAGNOSTIC_BYTES SHP_LIMIT_DIAGNOSTIC_BYTES_MAX
 
 extern char **environ;
 
@@ -52,9 +52,9 @@ struct process {
     const char *step; /* what failed */
     unsigned handles;
     bool unopened;
-    size_t tail_len; /* of standard error: a ring once it is full */
-    size_t tail_at;
-    char tail[DIAGNOSTIC_BYTES];
+    void (*on_stderr)(const char *data, size_t len, void *user);
+    void *stderr_user;
+    struct shp_tail tail; /* of standard error, when nobody else takes it */
 };
 
 static void leave(struct shp_duplex *duplex);
@@ -141,24 +141,6 @@ static void release(struct process *process)
     shp_free(process);
 }
 
-static size_t diagnostic(const struct process *process, char *out, size_t size)
-{
-    char *text = shp_malloc(DIAGNOSTIC_BYTES);
-    size_t first = process->tail_len - process->tail_at;
-    size_t len = process->tail_len;
-
-    out[0] = '\0';
-    if (text == NULL)
-        return 0;
-    memcpy(text, process->tail + process->tail_at, first);
-    memcpy(text + first, process->tail, process->tail_at);
-    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-        len--;
-    len = shp_text_clean(out, size, text, len);
-    shp_free(text);
-    return len;
-}
-
 static void set_end_error(const struct process *process, struct shp_error *error)
 {
     if (process->failure != 0 && !process->spawned)
@@ -183,7 +165,7 @@ static void set_end_error(const struct process *process, struct shp_error *error
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct process *process = handle->data;
-    char text[DIAGNOSTIC_BYTES + 1];
+    char text[SHP_TAIL_BYTES + 1];
     struct shp_transport_end end = {0};
 
     /* Some handles are closed earlier, one by one. */
@@ -193,7 +175,7 @@ static void on_handle_closed(uv_handle_t *handle)
         release(process);
         return;
     }
-    diagnostic(process, text, sizeof(text));
+    shp_tail_clean(&process->tail, text, sizeof(text));
     end.exited = process->exited;
     end.exit_status = process->exit_status;
     end.term_signal = process->term_signal;
@@ -327,29 +309,16 @@ static void on_child_exit(uv_process_t *child, int64_t status, int signal)
 
 /* ---- standard error ----------------------------------------------------------------------- */
 
-static void keep_tail(struct process *process, const char *data, size_t len)
-{
-    if (len > DIAGNOSTIC_BYTES) {
-        data += len - DIAGNOSTIC_BYTES;
-        len = DIAGNOSTIC_BYTES;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (process->tail_len < DIAGNOSTIC_BYTES) {
-            process->tail[process->tail_len++] = data[i];
-        } else {
-            process->tail[process->tail_at] = data[i];
-            process->tail_at = (process->tail_at + 1) % DIAGNOSTIC_BYTES;
-        }
-    }
-}
-
 static void on_stderr(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 {
     struct process *process = stream->data;
 
     if (nread > 0) {
         process->heard = true;
-        keep_tail(process, buf->base, (size_t)nread);
+        if (process->on_stderr != NULL)
+            process->on_stderr(buf->base, (size_t)nread, process->stderr_user);
+        else
+            shp_tail_add(&process->tail, buf->base, (size_t)nread);
     } else if (nread < 0) {
         process->err_ended = true;
         uv_read_stop(stream);
@@ -555,6 +524,8 @@ int shp_transport_process_new(struct shp_transport **out, uv_loop_t *loop,
         shp_free(process);
         return SHP_ERR_NOMEM;
     }
+    process->on_stderr = options->on_stderr;
+    process->stderr_user = options->stderr_user;
     shp_transport_init(&process->base, &ops, loop);
     shp_duplex_init(&process->duplex, &process->base, &events);
     *out = &process->base;

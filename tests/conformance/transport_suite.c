@@ -414,10 +414,12 @@ static void closes_while_a_deaf_peer_does_not_read(void **state)
     user.to_send = LARGE_BYTES;
     start(&user);
     RUN_UNTIL(&user, user.opened);
-    turn_for(&user, 100);
-    before = user.sent;
+    /* What lies between takes its share first: pipes, and the window of a channel. */
+    do {
+        before = user.sent;
+        turn_for(&user, 100);
+    } while (user.sent != before);
     assert_true(before < LARGE_BYTES);
-    assert_int_equal(user.writables, 0);
     shp_transport_close(user.transport);
     assert_int_equal(user.closed, 0);
     uv_run(&user.loop, UV_RUN_DEFAULT);
