@@ -17,7 +17,6 @@
 struct cli {
     uv_loop_t loop;
     struct app *app;
-    bool json;
     int status;
 };
 
@@ -125,70 +124,5 @@ int cli_agents(const char *program_dir, const char *call)
         operation_start(cli.app, id, object, NULL, &caller);
     }
     cJSON_Delete(object);
-    return cli_run(&cli);
-}
-
-/* ---- machines ------------------------------------------------------------------------------ */
-
-static void print_cell(const char *text, int width)
-{
-    printf("%-*s  ", width, text ? text : "");
-}
-
-static void print_machines(const cJSON *machines)
-{
-    const cJSON *item = NULL;
-    print_cell("ID", 32);
-    print_cell("LABEL", 20);
-    print_cell("STATUS", 12);
-    printf("REASON\n");
-    cJSON_ArrayForEach(item, machines)
-    {
-        const char *label = json_string(item, "label");
-        const char *reason = json_string(item, "reason");
-        print_cell(json_string(item, "id"), 32);
-        print_cell(label ? label : "", 20);
-        print_cell(json_string(item, "status"), 12);
-        printf("%s\n", reason                               ? reason
-                       : json_string(item, "snapshotError") ? json_string(item, "snapshotError")
-                                                            : "");
-    }
-}
-
-static void on_machines_done(const struct operation_result *result, void *user)
-{
-    struct cli *cli = user;
-    if (result->error) {
-        cli_print_error(result->error);
-        cli->status = 1;
-    } else {
-        const cJSON *machines = cJSON_GetObjectItemCaseSensitive(result->value, "machines");
-        if (cli->app->fleet->catalog_error.code) {
-            cli_print_error(&cli->app->fleet->catalog_error);
-            cli->status = 1;
-        }
-        if (cli->json) {
-            char *text = json_print(machines);
-            printf("%s\n", text);
-            free(text);
-        } else {
-            print_machines(machines);
-        }
-    }
-    app_close(cli->app, on_app_closed, NULL);
-}
-
-int cli_machines(const char *program_dir, bool json)
-{
-    struct cli cli = {.json = json};
-    if (cli_open(&cli, program_dir)) {
-        char id[33];
-        app_new_id(id);
-        cJSON *object = cJSON_CreateObject();
-        json_add(object, "action", "list");
-        struct operation_caller caller = {on_machines_done, NULL, &cli};
-        operation_start(cli.app, id, object, NULL, &caller);
-        cJSON_Delete(object);
-    }
     return cli_run(&cli);
 }

@@ -8,10 +8,6 @@
 
 #include <stdbool.h>
 
-/* machines [--json]: the catalog with states, after one connect attempt each. 1 when the catalog
- * cannot be read; the local machine is shown all the same. */
-int cli_machines(const char *program_dir, bool json);
-
 /* agents '<json>' or help: one call of the tool; prints the result object as JSON. 2: no JSON, or
  * arguments that the tool refuses unread. */
 int cli_agents(const char *program_dir, const char *call);

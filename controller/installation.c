@@ -88,3 +88,14 @@ int installation_id(char out[33], const char *home, struct shp_error *error)
     free(path);
     return ok ? SHP_OK : SHP_ERR_IO;
 }
+
+void installation_look(char out[33], const char *home)
+{
+    char *path = xasprintf("%s/.pi/agent/shepherdr/installation", home);
+    if (!read_id(path, out)) {
+        uint8_t bytes[SHP_ID_BYTES];
+        randombytes_buf(bytes, sizeof(bytes));
+        shp_hex_encode(out, bytes, sizeof(bytes));
+    }
+    free(path);
+}

@@ -7,4 +7,7 @@
 /* Read it, or make it; two processes at once get the same. *error: store_failed with the path. */
 int installation_id(char out[33], const char *home, struct shp_error *error);
 
+/* Read it; where there is none, out gets a random one that is stored nowhere. Writes nothing. */
+void installation_look(char out[33], const char *home);
+
 #endif

@@ -9,23 +9,31 @@
 
 #include "base/log.h"
 #include "controller/cli.h"
+#include "controller/cli_machines.h"
 #include "controller/diagnostics/doctor.h"
 #include "controller/stdio_server.h"
 #include "shp_build_id.h"
 
 static const char usage[] =
-    "usage: shepherdr machines [--json]\n"
+    "usage: shepherdr machines [--json] [--session ID [--reconnect MACHINE] [--refresh]]\n"
     "       shepherdr agents '<json>' | help\n"
-    "       shepherdr doctor [--json] [machine...]\n"
+    "       shepherdr doctor [--json] [--fix] [--smoke] [--color=auto|always|never] [machine...]\n"
     "       shepherdr controller --stdio\n"
     "       shepherdr --version | --help\n"
     "\n"
-    "  machines    the machines of Herdr's catalog, connected once, with their states\n"
+    "  machines    the machines of Herdr's catalog, connected once, with their states; with "
+    "--session\n"
+    "              those of a running pi session, which may be told to connect one anew\n"
     "  agents      one call of the agents tool; '{}' prints its actions and rules\n"
-    "  doctor      for each machine: the layer that fails, why, and what to do\n"
+    "  doctor      for each machine: every layer, the one that fails, why, and what to do; it "
+    "changes\n"
+    "              nothing, but --fix installs the helper that it misses, and --smoke runs a "
+    "command\n"
+    "              in a throw-away tab of each machine's Herdr\n"
     "  controller  serves a pi session over standard input and output (used by the extension)\n"
     "\n"
     "Exit status: 0 done, 1 failed (why and what to do on standard error), 2 wrong usage.\n"
+    "For doctor: 0 all is well, 1 warnings, 2 something failed, or wrong usage.\n"
     "Machine ids come from `shepherdr machines`; `local` is this one.\n"
     "SHEPHERDR_LOG=error|warn|info|debug|trace sets what is logged to standard error.\n";
 
@@ -53,13 +61,37 @@ static void find_program_dir(char out[PATH_MAX], const char *argv0)
 
 static int run_machines(const char *program_dir, int argc, char **argv)
 {
-    bool json = false;
+    struct cli_machines_options options = {.program_dir = program_dir};
     for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--json") != 0)
+        const char **value = strcmp(argv[i], "--session") == 0     ? &options.session
+                             : strcmp(argv[i], "--reconnect") == 0 ? &options.reconnect
+                                                                   : NULL;
+        if (value && i + 1 < argc)
+            *value = argv[++i];
+        else if (value)
+            return wrong_usage("machines: an id is missing behind", argv[i]);
+        else if (strcmp(argv[i], "--json") == 0)
+            options.json = true;
+        else if (strcmp(argv[i], "--refresh") == 0)
+            options.refresh = true;
+        else
             return wrong_usage("machines: unknown argument", argv[i]);
-        json = true;
     }
-    return cli_machines(program_dir, json);
+    if (!options.session && (options.reconnect || options.refresh))
+        return wrong_usage("machines: --reconnect and --refresh need --session", NULL);
+    return cli_machines(&options);
+}
+
+static bool doctor_colour(const char *argument, enum doctor_colour *colour)
+{
+    static const char *const words[] = {"--color=auto", "--color=always", "--color=never"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(argument, words[i]) == 0) {
+            *colour = (enum doctor_colour)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 static int run_doctor(const char *program_dir, int argc, char **argv)
@@ -69,6 +101,12 @@ static int run_doctor(const char *program_dir, int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             options.json = true;
+        else if (strcmp(argv[i], "--fix") == 0)
+            options.fix = true;
+        else if (strcmp(argv[i], "--smoke") == 0)
+            options.smoke = true;
+        else if (doctor_colour(argv[i], &options.colour))
+            continue;
         else if (argv[i][0] == '-')
             return wrong_usage("doctor: unknown argument", argv[i]);
         else

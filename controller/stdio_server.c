@@ -11,6 +11,7 @@
 #include "controller/agents/operation.h"
 #include "controller/app.h"
 #include "controller/json.h"
+#include "controller/machines_get.h"
 #include "controller/xalloc.h"
 #include "protocol/codec.h"
 #include "protocol/messages.h"
@@ -300,6 +301,37 @@ static void take_mark(struct stdio_server *server, uint32_t stream, const cJSON 
     push_due(server);
 }
 
+/* ---- machines ------------------------------------------------------------------------------ */
+
+struct asked {
+    struct stdio_server *server;
+    uint32_t stream;
+};
+
+static void on_machines(const struct shp_error *error, const cJSON *rows, void *user)
+{
+    struct asked *asked = user;
+    struct stdio_server *server = asked->server;
+    if (error && server->link) {
+        shp_link_respond_error(server->link, asked->stream, error);
+    } else if (!error) {
+        cJSON *result = cJSON_CreateObject();
+        char *text = json_print(rows);
+        cJSON_AddNumberToObject(result, "machines", cJSON_GetArraySize(rows));
+        respond(server, asked->stream, result, text);
+        free(text);
+    }
+    free(asked);
+}
+
+static void take_machines(struct stdio_server *server, uint32_t stream, const cJSON *params)
+{
+    struct asked *asked = xcalloc(1, sizeof(*asked));
+    asked->server = server;
+    asked->stream = stream;
+    machines_get(server->app, params, on_machines, asked);
+}
+
 /* ---- session ------------------------------------------------------------------------------- */
 
 static void open_session(struct stdio_server *server, uint32_t stream, const cJSON *params)
@@ -371,6 +403,9 @@ static void on_request(struct shp_link *link, const struct shp_link_request *req
             break;
         case SHP_MSG_AGENTS_CALL:
             take_call(server, request->stream, params, fin);
+            break;
+        case SHP_MSG_MACHINES_GET:
+            take_machines(server, request->stream, params);
             break;
         case SHP_MSG_LEDGER_MARK:
             take_mark(server, request->stream, params);

@@ -373,7 +373,7 @@ static const struct code_info codes[] = {
     {36, SHP_SCOPE_SESSION, "arch_unsupported", "There is no helper for this system.", "Use a Linux x86_64 or aarch64 machine."},
     {37, SHP_SCOPE_CALL, "helper_missing", "This installation has no helper to send.", "Build or install shepherdr completely."},
     {38, SHP_SCOPE_SESSION, "shell_unsupported", "The login shell cannot run the command.", "Use a POSIX-like login shell for this account."},
-    {39, SHP_SCOPE_SESSION, "helper_absent", "The helper is not on the machine, and this look installs nothing.", "Nothing: the first connection from a pi session installs it."},
+    {39, SHP_SCOPE_SESSION, "helper_absent", "The helper is not on the machine, and this look installs nothing.", "Nothing: the first connection from a pi session installs it. Or run shepherdr doctor --fix."},
     {40, SHP_SCOPE_REQUEST, "herdr_not_running", "Nothing listens on Herdr's socket.", "Start Herdr there: herdr server."},
     {41, SHP_SCOPE_REQUEST, "herdr_no_answer", "Herdr closed the connection without an answer; it may have acted.", "Look at the panes before you repeat."},
     {42, SHP_SCOPE_REQUEST, "herdr_error", "Herdr refused the call; its own code is in the cause.", "Correct what Herdr names."},

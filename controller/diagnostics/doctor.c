@@ -3,38 +3,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 #include <cjson/cJSON.h>
 
-#include "controller/app.h"
 #include "controller/cli.h"
+#include "controller/context.h"
+#include "controller/diagnostics/finding.h"
+#include "controller/diagnostics/patient.h"
+#include "controller/fleet/fleet.h"
+#include "controller/installation.h"
 #include "controller/json.h"
-#include "controller/routing/herdr.h"
 #include "controller/xalloc.h"
+#include "installer/artifact.h"
 #include "protocol/messages.h"
-
-#define DOCTOR_TIMEOUT_MS 10000
-
-enum layer { LAYER_CATALOG, LAYER_CONNECT, LAYER_HERDR, LAYER_RECEIVERS, LAYER_COUNT };
-
-static const char *const layer_names[LAYER_COUNT] = {"catalog", "connect", "herdr", "receivers"};
-
-struct finding {
-    enum { FINDING_SKIPPED, FINDING_OK, FINDING_FAILED } status;
-    char text[256]; /* ok: what was seen */
-    struct shp_error error;
-};
-
-struct patient {
-    struct doctor *doctor;
-    struct machine *machine;
-    struct finding findings[LAYER_COUNT];
-};
 
 struct doctor {
     const struct doctor_options *options;
     uv_loop_t loop;
-    struct app *app;
+    struct context context;
+    struct shp_artifacts *artifacts;
+    struct fleet *fleet;
     struct patient *patients;
     size_t len;
     size_t pending;
@@ -43,168 +32,67 @@ struct doctor {
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-static cJSON *finding_json(enum layer layer, const struct finding *finding)
+static bool colour_wanted(const struct doctor_options *options)
 {
-    cJSON *item = cJSON_CreateObject();
-    json_add(item, "layer", layer_names[layer]);
-    json_add(item, "status",
-             finding->status == FINDING_OK       ? "ok"
-             : finding->status == FINDING_FAILED ? "failed"
-                                                 : "skipped");
-    if (finding->status == FINDING_OK)
-        json_add(item, "text", finding->text);
-    if (finding->status == FINDING_FAILED) {
-        json_add(item, "code", shp_code_name(finding->error.code));
-        json_add(item, "step", finding->error.step);
-        json_add(item, "cause", finding->error.cause);
-        json_add(item, "next", shp_code_next(finding->error.code));
-    }
-    return item;
+    if (options->colour != DOCTOR_COLOUR_AUTO)
+        return options->colour == DOCTOR_COLOUR_ALWAYS;
+    const char *refused = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !(refused && *refused) &&
+           !(terminal && strcmp(terminal, "dumb") == 0);
 }
 
 static void print_json(const struct doctor *doctor)
 {
     cJSON *array = cJSON_CreateArray();
-    for (size_t i = 0; i < doctor->len; i++) {
-        const struct patient *patient = &doctor->patients[i];
-        cJSON *item = cJSON_CreateObject();
-        json_add(item, "machine", patient->machine->id);
-        json_add(item, "label", patient->machine->label);
-        json_add(item, "target", patient->machine->target);
-        cJSON *layers = cJSON_AddArrayToObject(item, "layers");
-        for (int layer = 0; layer < LAYER_COUNT; layer++)
-            cJSON_AddItemToArray(layers,
-                                 finding_json((enum layer)layer, &patient->findings[layer]));
-        cJSON_AddItemToArray(array, item);
-    }
+    for (size_t i = 0; i < doctor->len; i++)
+        cJSON_AddItemToArray(array, diagnosis_json(&doctor->patients[i].diagnosis));
     char *text = json_print(array);
     printf("%s\n", text);
     free(text);
     cJSON_Delete(array);
 }
 
-static void print_text(const struct doctor *doctor)
+static void on_fleet_closed(struct fleet *fleet, void *user)
 {
-    for (size_t i = 0; i < doctor->len; i++) {
-        const struct patient *patient = &doctor->patients[i];
-        const struct machine *machine = patient->machine;
-        printf("%s (%s%s%s)\n", machine->label, machine->id, machine->target ? ", " : "",
-               machine->target ? machine->target : "");
-        for (int layer = 0; layer < LAYER_COUNT; layer++) {
-            const struct finding *finding = &patient->findings[layer];
-            if (finding->status == FINDING_OK)
-                printf("  ok       %-10s %s\n", layer_names[layer], finding->text);
-            else if (finding->status == FINDING_FAILED)
-                printf("  FAILED   %-10s %s (%s): %s\n           next: %s\n", layer_names[layer],
-                       shp_code_name(finding->error.code), finding->error.step,
-                       finding->error.cause, shp_code_next(finding->error.code));
-            else
-                printf("  skipped  %s\n", layer_names[layer]);
-        }
-    }
-}
-
-static void on_app_closed(struct app *app, void *user)
-{
-    (void)app;
+    (void)fleet;
     (void)user;
 }
 
 static void finish(struct doctor *doctor)
 {
-    for (size_t i = 0; i < doctor->len; i++)
-        for (int layer = 0; layer < LAYER_COUNT; layer++)
-            if (doctor->patients[i].findings[layer].status == FINDING_FAILED)
-                doctor->status = 1;
+    bool colour = colour_wanted(doctor->options);
+    for (size_t i = 0; i < doctor->len; i++) {
+        int own = diagnosis_status(&doctor->patients[i].diagnosis);
+        doctor->status = own > doctor->status ? own : doctor->status;
+        if (!doctor->options->json)
+            diagnosis_print(&doctor->patients[i].diagnosis, stdout, colour);
+    }
     if (doctor->options->json)
         print_json(doctor);
-    else
-        print_text(doctor);
-    app_close(doctor->app, on_app_closed, NULL);
+    fleet_close(doctor->fleet, on_fleet_closed, NULL);
 }
 
-static void patient_done(struct patient *patient)
+static void one_done(struct doctor *doctor)
 {
-    if (--patient->doctor->pending == 0)
-        finish(patient->doctor);
+    if (--doctor->pending == 0)
+        finish(doctor);
 }
 
-/* ---- layers -------------------------------------------------------------------------------- */
-
-static void layer_failed(struct patient *patient, enum layer layer, const struct shp_error *error)
+static void on_examined(struct patient *patient, void *user)
 {
-    struct finding *finding = &patient->findings[layer];
-    finding->status = FINDING_FAILED;
-    finding->error = *error;
-    patient_done(patient);
+    (void)patient;
+    one_done(user);
 }
 
-static struct finding *layer_ok(struct patient *patient, enum layer layer)
-{
-    struct finding *finding = &patient->findings[layer];
-    finding->status = FINDING_OK;
-    return finding;
-}
+/* ---- machines ------------------------------------------------------------------------------ */
 
-static void on_receivers(struct machine *machine, const struct machine_answer *answer, void *user)
+static void on_state(struct machine *machine, void *user)
 {
-    (void)machine;
-    struct patient *patient = user;
-    if (answer->error) {
-        layer_failed(patient, LAYER_RECEIVERS, answer->error);
-        return;
-    }
-    struct finding *finding = layer_ok(patient, LAYER_RECEIVERS);
-    snprintf(finding->text, sizeof(finding->text), "%d live pi sessions can be reached",
-             (int)json_number(answer->result, "receivers", 0));
-    patient_done(patient);
-}
-
-/* 0.9 for the catalog; an older one that answers is used, below 0.8 it is refused. */
-static bool herdr_version_ok(const char *version, struct shp_error *error, const char *machine)
-{
-    int major = 0, minor = 0;
-    if (version && sscanf(version, "%d.%d", &major, &minor) == 2 && (major > 0 || minor >= 8))
-        return true;
-    shp_error_set(error, SHP_CODE_HERDR_TOO_OLD, machine, "ping", "version %s",
-                  version ? version : "unknown");
-    return false;
-}
-
-static void on_ping(struct machine *machine, const struct herdr_answer *answer, void *user)
-{
-    struct patient *patient = user;
-    struct shp_error error = {0};
-    if (answer->error) {
-        layer_failed(patient, LAYER_HERDR, answer->error);
-        return;
-    }
-    const char *version = json_string(answer->result, "version");
-    if (!herdr_version_ok(version, &error, machine->id)) {
-        layer_failed(patient, LAYER_HERDR, &error);
-        return;
-    }
-    struct finding *finding = layer_ok(patient, LAYER_HERDR);
-    snprintf(finding->text, sizeof(finding->text), "herdr %s, protocol %d", version,
-             (int)json_number(answer->result, "protocol", 0));
-    machine_request(machine, SHP_MSG_RECEIVERS_LIST, NULL, DOCTOR_TIMEOUT_MS, NULL, NULL, 0,
-                    on_receivers, patient);
-}
-
-static void on_identity(struct machine *machine, const struct machine_answer *answer, void *user)
-{
-    struct patient *patient = user;
-    if (answer->error) {
-        /* The reason below machine_unavailable is what a person needs. */
-        const struct shp_error *reason = machine->reason.code ? &machine->reason : answer->error;
-        layer_failed(patient, LAYER_CONNECT, reason);
-        return;
-    }
-    struct finding *finding = layer_ok(patient, LAYER_CONNECT);
-    snprintf(finding->text, sizeof(finding->text), "%s, %s, home %s",
-             machine->link ? shp_link_transport_name(machine->link) : "",
-             json_string(answer->result, "system"), json_string(answer->result, "home"));
-    herdr_call(machine, "ping", NULL, DOCTOR_TIMEOUT_MS, on_ping, patient);
+    struct doctor *doctor = user;
+    for (size_t i = 0; i < doctor->len; i++)
+        if (doctor->patients[i].machine == machine)
+            patient_on_state(&doctor->patients[i]);
 }
 
 static bool selected(const struct doctor_options *options, const char *id)
@@ -215,79 +103,90 @@ static bool selected(const struct doctor_options *options, const char *id)
     return options->machines_len == 0;
 }
 
-/* 0: all ids are known; 2: one is not; 1: the catalog, which would tell, cannot be read. */
-static int check_ids(const struct doctor *doctor, const struct fleet *fleet)
+/* Whether every id is known; says which is not, or that the catalog cannot be read. */
+static bool check_ids(const struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->options->machines_len; i++) {
         struct shp_error error = {0};
-        if (fleet_find(fleet, doctor->options->machines[i], &error) ||
+        if (fleet_find(doctor->fleet, doctor->options->machines[i], &error) ||
             error.code == SHP_CODE_MACHINE_DISABLED)
             continue;
         cli_print_error(&error);
-        return error.code == SHP_CODE_MACHINE_UNKNOWN ? 2 : 1;
+        return false;
     }
-    return 0;
+    return true;
+}
+
+/* The catalog's layer. False: nothing more is to be asked of this machine. */
+static bool admit(struct patient *patient, size_t remotes, const struct shp_error *catalog_error)
+{
+    struct finding *finding = &patient->diagnosis.findings[LAYER_CATALOG];
+    const struct machine *machine = patient->machine;
+    if (machine->local && catalog_error)
+        finding_fail(finding, catalog_error);
+    else if (machine->local)
+        finding_ok(finding, "%zu machines", remotes);
+    else if (!machine->enabled) /* somebody's wish, not a fault */
+        finding_ok(finding, "disabled in Herdr's catalog");
+    else
+        finding_ok(finding, "Herdr session %s", machine->session);
+    return machine->enabled;
 }
 
 static void on_catalog(struct fleet *fleet, const struct shp_error *error, void *user)
 {
     struct doctor *doctor = user;
-    doctor->status = check_ids(doctor, fleet);
-    if (doctor->status != 0) {
-        app_close(doctor->app, on_app_closed, NULL);
+    if (!check_ids(doctor)) {
+        doctor->status = 2;
+        fleet_close(fleet, on_fleet_closed, NULL);
         return;
     }
     doctor->patients = xcalloc(fleet->len, sizeof(*doctor->patients));
     for (size_t i = 0; i < fleet->len; i++) {
         struct machine *machine = fleet->items[i];
-        if (machine->state != MACHINE_CLOSED && selected(doctor->options, machine->id))
-            doctor->patients[doctor->len++] =
-                (struct patient){.doctor = doctor, .machine = machine};
+        if (machine->state == MACHINE_CLOSED || !selected(doctor->options, machine->id))
+            continue;
+        doctor->patients[doctor->len++] = (struct patient){
+            .machine = machine,
+            .diagnosis = {.id = machine->id, .label = machine->label, .target = machine->target},
+            .fix = doctor->options->fix,
+            .smoke = doctor->options->smoke,
+            .done = on_examined,
+            .user = doctor,
+        };
     }
     doctor->pending = doctor->len + 1;
     for (size_t i = 0; i < doctor->len; i++) {
-        struct patient *patient = &doctor->patients[i];
-        struct machine *machine = patient->machine;
-        if (machine->local && error) {
-            patient->findings[LAYER_CATALOG].status = FINDING_FAILED;
-            patient->findings[LAYER_CATALOG].error = *error;
-        } else if (machine->local) {
-            snprintf(layer_ok(patient, LAYER_CATALOG)->text, sizeof(patient->findings[0].text),
-                     "%zu machines", fleet->len - 1);
-        } else if (!machine->enabled) { /* somebody's wish, not a fault */
-            snprintf(layer_ok(patient, LAYER_CATALOG)->text, sizeof(patient->findings[0].text),
-                     "disabled in Herdr's catalog");
-            patient_done(patient);
-            continue;
-        } else {
-            snprintf(layer_ok(patient, LAYER_CATALOG)->text, sizeof(patient->findings[0].text),
-                     "Herdr session %s", machine->session);
-        }
-        machine_request(machine, SHP_MSG_IDENTITY_GET, NULL, DOCTOR_TIMEOUT_MS, NULL, NULL, 0,
-                        on_identity, patient);
+        if (admit(&doctor->patients[i], fleet->len - 1, error))
+            patient_examine(&doctor->patients[i]);
+        else
+            one_done(doctor);
     }
-    if (--doctor->pending == 0)
-        finish(doctor);
+    one_done(doctor);
 }
+
+/* ---- run ----------------------------------------------------------------------------------- */
 
 int doctor_run(const struct doctor_options *options)
 {
     struct doctor doctor = {.options = options};
-    struct context context;
-    struct app_events events = {0};
-    struct shp_error error = {0};
+    char installation[33];
     uv_loop_init(&doctor.loop);
-    context_from_environment(&context);
-    if (app_open(&doctor.app, &doctor.loop, &context, options->program_dir, &events, &error) ==
-        SHP_OK) {
-        doctor.app->fleet->probe_only = true;
-        fleet_refresh(doctor.app->fleet, on_catalog, &doctor);
-    } else {
-        cli_print_error(&error);
-        doctor.status = 1;
-    }
+    context_from_environment(&doctor.context);
+    installation_look(installation, doctor.context.home);
+    doctor.artifacts = shp_artifacts_load(options->program_dir);
+    struct machine_events events = {.on_state = on_state, .user = &doctor};
+    doctor.fleet =
+        fleet_new(&doctor.loop, &doctor.context, doctor.artifacts, installation, true, &events);
+    doctor.fleet->probe_only = true;
+    fleet_refresh(doctor.fleet, on_catalog, &doctor);
     uv_run(&doctor.loop, UV_RUN_DEFAULT);
     uv_loop_close(&doctor.loop);
+    for (size_t i = 0; i < doctor.len; i++)
+        patient_fini(&doctor.patients[i]);
     free(doctor.patients);
+    fleet_free(doctor.fleet);
+    shp_artifacts_free(doctor.artifacts);
+    context_fini(&doctor.context);
     return cli_printed(doctor.status);
 }

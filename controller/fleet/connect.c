@@ -70,7 +70,7 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
         .marker = options.session.marker,
         .build_id = SHP_BUILD_ID,
         .helper_dir = helper_dir,
-        .probe_only = fleet->probe_only,
+        .probe_only = fleet->probe_only && !machine->may_install,
         .seen = &machine->seen,
     };
     rc = shp_bootstrap_new(&prelude, &command, &bootstrap);

@@ -63,7 +63,8 @@ struct machine {
     bool local;
     bool enabled;
     bool wanted;
-    char id[33]; /* "local" or the catalog's id */
+    bool may_install; /* although the fleet only looks (doctor --fix) */
+    char id[33];      /* "local" or the catalog's id */
     char *label;
     char *target;  /* NULL: local */
     char *session; /* Herdr session on it; NULL: by socket */

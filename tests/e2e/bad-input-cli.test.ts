@@ -127,7 +127,7 @@ test("catalogs that are none", { skip }, async (t) => {
     await t.test("a program that does not end", () => withHerdr(world, "exec sleep 1000", async () => {
         await refused(world, spawnOn(b), "catalog_failed", { cause: /did not end/ });
         const doctor = await shepherdr(world, ["doctor", "--json", "local"]);
-        assert.equal(doctor.code, 1);
+        assert.equal(doctor.code, 2);
         const [local] = JSON.parse(doctor.stdout) as Array<{ layers: Array<{ layer: string; code?: string; next?: string }> }>;
         const layer = local?.layers.find((l) => l.layer === "catalog");
         assert.equal(layer?.code, "catalog_failed", doctor.stdout);
@@ -234,7 +234,7 @@ test("foreign bytes on the channel after the helper spoke", { skip }, async (t) 
             assert.notEqual(failure.next, "");
             await nothingLeft(world);
             const doctor = await shepherdr(world, ["doctor", "--json", machine]);
-            assert.equal(doctor.code, 1, doctor.stdout);
+            assert.equal(doctor.code, 2, doctor.stdout);
             const [patient] = JSON.parse(doctor.stdout) as Array<{ layers: Array<{ status: string; code?: string; step?: string; cause?: string; next?: string }> }>;
             const failed = patient?.layers.find((l) => l.status === "failed");
             assert.ok(failed?.code && failed.step && failed.next, doctor.stdout);

@@ -139,7 +139,11 @@ static void wrong_usage_is_told_with_the_usage(void **state)
     expect(run(NULL, NULL), 2, "", "a command is missing");
     expect(run("fly", NULL), 2, "", "unknown command: fly");
     expect(run("machines", "-x", NULL), 2, "", "machines: unknown argument: -x");
+    expect(run("machines", "--session", NULL), 2, "", "an id is missing behind: --session");
+    expect(run("machines", "--reconnect", BOX, NULL), 2, "", "need --session");
+    expect(run("machines", "--refresh", NULL), 2, "", "need --session");
     expect(run("doctor", "--fast", NULL), 2, "", "doctor: unknown argument: --fast");
+    expect(run("doctor", "--color=blue", NULL), 2, "", "unknown argument: --color=blue");
     expect(run("agents", NULL), 2, "", "exactly one JSON argument");
     expect(run("agents", "{}", "{}", NULL), 2, "", "exactly one JSON argument");
     expect(run("agents", "[]", NULL), 2, "", "invalid_call");
@@ -197,7 +201,12 @@ static void machines_shows_each_with_its_state(void **state)
     assert_int_equal(ran.status, 0);
     cJSON *machines = cJSON_Parse(ran.out);
     assert_string_equal(json_string(json_find(machines, "id", "local"), "status"), "connected");
-    assert_string_equal(json_string(json_find(machines, "id", BOX), "status"), "unavailable");
+    const cJSON *box = json_find(machines, "id", BOX);
+    assert_string_equal(json_string(box, "status"), "unavailable");
+    const cJSON *error = cJSON_GetObjectItemCaseSensitive(box, "error");
+    assert_non_null(json_string(error, "code"));
+    assert_non_null(json_string(error, "next"));
+    assert_true(json_number(json_find(machines, "id", "local"), "roundTripMs", 0) > 0);
     cJSON_Delete(machines);
     ran_fini(&ran);
     expect(run("machines", NULL), 0, "connected", "");
@@ -208,42 +217,81 @@ static void a_catalog_that_cannot_be_read_is_a_failure(void **state)
     (void)state;
     controller_rig_catalog(&rig, "{}");
     expect(run("machines", NULL), 1, "local", "catalog_invalid (read machine catalog)");
-    expect(run("doctor", NULL), 1, "FAILED   catalog", "");
-    expect(run("doctor", BOX, NULL), 1, "", "catalog_invalid");
+    expect(run("doctor", NULL), 2, "FAILED   catalog", "");
+    expect(run("doctor", BOX, NULL), 2, "", "catalog_invalid");
     char *path = temp_path(rig.root, "herdr");
     unlink(path);
     free(path);
     expect(run("machines", NULL), 1, "local", "herdr_missing");
 }
 
+/* Programs that doctor looks for, so that nothing of the host decides. */
+static void put_pi(const char *version)
+{
+    char command[1024];
+    snprintf(
+        command, sizeof command,
+        "cd '%s' && mkdir -p pi-coding-agent .pi/agent/extensions && "
+        "echo '{\"name\":\"pi-coding-agent\",\"version\":\"%s\"}' >pi-coding-agent/package.json && "
+        "touch pi-coding-agent/pi && chmod 700 pi-coding-agent/pi && "
+        "ln -sf '%s/pi-coding-agent/pi' '%s/pi' && "
+        "echo '// HERDR_INTEGRATION_VERSION=9' >.pi/agent/extensions/herdr-agent-state.ts",
+        rig.root, version, rig.root, rig.program_dir);
+    assert_int_equal(system(command), 0);
+}
+
 static void doctor_names_the_layer_that_fails(void **state)
 {
     (void)state;
-    expect(run("doctor", NULL), 1, "FAILED   connect", ""); /* nothing is installed, nor will be */
+    put_pi("1.6.0");
+    struct ran ran = run("doctor", NULL); /* nothing is installed, nor will be */
+    assert_int_equal(ran.status, 1);
+    assert_non_null(
+        strstr(ran.out, "warning  helper        helper_absent: not installed (would write"));
+    assert_non_null(strstr(ran.out, "skipped  link to receivers: needs the helper"));
+    ran_fini(&ran);
     char *bin = temp_path(rig.root, ".pi/agent/shepherdr/bin");
     assert_int_not_equal(access(bin, F_OK), 0);
+    expect(run("doctor", "--fix", NULL), 0, "ok       helper        installed now: ", "");
+    assert_int_equal(access(bin, F_OK), 0);
     free(bin);
-    expect(run("agents", "{\"action\":\"list\"}", NULL), 0, "\"machines\"", "");
-    expect(run("doctor", NULL), 0, "ok       receivers", "");
-    expect(run("doctor", "local", NULL), 0, "ok       herdr", "");
+    expect(run("doctor", NULL), 0, "ok       receivers     0 live pi sessions", "");
+    expect(run("doctor", "local", NULL), 0, "pi 1.6.0, extension comes with a spawn, integration 9",
+           "");
     expect(run("doctor", BOX, NULL), 2, "", "machine_unknown");
+    expect(run("doctor", "--color=always", NULL), 0, "\033[32mok", "");
+    ran = run("doctor", "--color=auto", NULL);
+    assert_null(strchr(ran.out, '\033')); /* no terminal */
+    ran_fini(&ran);
+    put_pi("1.1.9");
+    expect(run("doctor", NULL), 2, "FAILED   pi            pi_too_old: ", "");
+    put_pi("1.6.0");
     rig.world.drop[WORLD_PING] = true;
-    expect(run("doctor", NULL), 1, "FAILED   herdr", "");
+    expect(run("doctor", NULL), 2, "FAILED   herdr", "");
     controller_rig_catalog(&rig, "[{\"id\":\"" BOX "\",\"label\":\"box\",\"target\":\"nobody@x\","
                                  "\"session\":\"default\",\"enabled\":false}]");
     expect(run("doctor", BOX, NULL), 0, "disabled in Herdr's catalog", "");
+}
+
+static void doctor_prints_json_with_every_layer(void **state)
+{
+    (void)state;
     controller_rig_catalog(&rig, "[{\"id\":\"" BOX "\",\"label\":\"box\",\"target\":\"nobody@x\","
                                  "\"session\":\"default\",\"enabled\":true}]");
-    struct ran ran = run("doctor", "--json", BOX, NULL);
-    assert_int_equal(ran.status, 1);
+    struct ran ran = run("doctor", "--json", "--smoke", BOX, NULL);
+    assert_int_equal(ran.status, 2);
     cJSON *json = cJSON_Parse(ran.out);
-    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(json, 0), "layers");
+    const cJSON *machine = cJSON_GetArrayItem(json, 0);
+    assert_string_equal(json_string(machine, "status"), "failed");
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(machine, "layers");
     assert_string_equal(json_string(json_find(layers, "layer", "catalog"), "status"), "ok");
-    const cJSON *connect = json_find(layers, "layer", "connect");
-    assert_string_equal(json_string(connect, "status"), "failed");
-    assert_non_null(strstr(json_string(connect, "cause"), "no route"));
-    assert_non_null(json_string(connect, "next"));
+    const cJSON *failed = json_find(layers, "status", "failed");
+    assert_non_null(strstr(json_string(failed, "cause"), "no route"));
+    assert_non_null(json_string(failed, "code"));
+    assert_non_null(json_string(failed, "step"));
+    assert_non_null(json_string(failed, "next"));
     assert_string_equal(json_string(json_find(layers, "layer", "herdr"), "status"), "skipped");
+    assert_string_equal(json_string(json_find(layers, "layer", "smoke"), "status"), "skipped");
     cJSON_Delete(json);
     ran_fini(&ran);
 }
@@ -259,7 +307,7 @@ static void without_herdr_every_command_ends_with_a_reason(void **state)
     expect(run("agents", "{\"action\":\"list\"}", NULL), 0, "herdr_not_running", "herdr_missing");
     expect(run("agents", "{\"action\":\"read\",\"target\":\"x\"}", NULL), 1, "",
            "\"code\":\"herdr_not_running\"");
-    expect(run("doctor", NULL), 1, "FAILED   herdr", "");
+    expect(run("doctor", NULL), 2, "FAILED   herdr", "");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -273,6 +321,7 @@ int main(void)
         TEST(machines_shows_each_with_its_state),
         TEST(a_catalog_that_cannot_be_read_is_a_failure),
         TEST(doctor_names_the_layer_that_fails),
+        TEST(doctor_prints_json_with_every_layer),
         TEST(without_herdr_every_command_ends_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
