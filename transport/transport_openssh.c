@@ -1,17 +1,23 @@
 /*
  * ssh(1) as two processes, one after the other: the query `ssh -G`, repeated without an option that
  * the client refuses, then the connection. Each is a transport_process; this one passes its flow
- * through and gives the end a meaning.
+ * through, reads ssh's log from standard error, and gives the end a meaning.
  *
  *   QUERY --refused option--> QUERY
- *     |---- answered ----> RUNNING --> ended
- *     +---- failed, 10 s ----------> ended
+ *     |---- answered ----> LOGIN --channel--> RUNNING --> ended
+ *     |                      +---- 30 s, or a person is needed --> ended
+ *     +---- failed, 10 s ---------------------------------------> ended
+ *
+ * It is open when the command has its channel: ssh's log says so, or the first byte does.
  */
 #include "transport/transport_internal.h"
 
 #include "base/alloc.h"
 #include "protocol/messages.h"
+#include "transport/transport_openssh_cause.h"
+#include "transport/transport_openssh_log.h"
 #include "transport/transport_openssh_text.h"
+#include "transport/transport_ssh_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +25,14 @@
 #define QUERY_MS 10000
 #define QUERY_OUTPUT_BYTES_MAX (256 * 1024)
 
-/* Of a long standard error the end tells most. */
-#define CAUSE_BYTES 700
+/* From the start of ssh to the channel of our command; a person may touch a key meanwhile. */
+#define LOGIN_MS 30000
+
+/* Silence behind a URL after which it is one that a person has to open. */
+#define URL_MS 8000
+
+/* Of a private key file: what says that it is encrypted stands at its beginning. */
+#define KEY_HEAD_BYTES 512
 
 struct openssh {
     struct shp_transport base;
@@ -28,21 +40,26 @@ struct openssh {
     char *command;
     char *ssh;
     char *auth_sock; /* "SSH_AUTH_SOCK=...", or NULL */
+    char *kex;       /* "-oKexAlgorithms=...", or NULL */
     struct shp_transport *child;
-    uv_timer_t timer; /* of the query */
-    bool running;     /* the connection, no longer the query */
+    uv_timer_t timer; /* of the query, then of the login */
+    uint64_t login_until;
+    bool no_agent;
+    bool running; /* the connection, no longer the query */
     bool heard;
     bool by_us;
     bool timed_out;
     unsigned optional;
     struct shp_ssh_facts facts;
-    char *output; /* of the query */
+    struct shp_openssh_log log; /* of the process at hand */
+    char *output;               /* of the query */
     size_t output_len;
     struct shp_transport_end end;
     char *diagnostic;
 };
 
 static void start_child(struct openssh *ssh);
+static void begin_login(struct openssh *ssh);
 
 /* ---- end ---------------------------------------------------------------------------------- */
 
@@ -52,6 +69,7 @@ static void release(struct openssh *ssh)
     shp_free(ssh->command);
     shp_free(ssh->ssh);
     shp_free(ssh->auth_sock);
+    shp_free(ssh->kex);
     shp_free(ssh->output);
     shp_free(ssh->diagnostic);
     shp_free(ssh);
@@ -72,34 +90,32 @@ static void finish(struct openssh *ssh)
     uv_close((uv_handle_t *)&ssh->timer, on_timer_closed);
 }
 
-/* The last bytes of a text, from the beginning of a character. */
-static const char *last_part(const char *text)
+static struct shp_openssh_end end_of(const struct openssh *ssh)
 {
-    size_t len = strlen(text);
-
-    if (len <= CAUSE_BYTES)
-        return text;
-    text += len - CAUSE_BYTES;
-    while (((unsigned char)*text & 0xc0) == 0x80)
-        text++;
-    return text;
+    return (struct shp_openssh_end){
+        .log = &ssh->log,
+        .target = ssh->target,
+        .exit_status = ssh->end.exit_status,
+        .term_signal = ssh->end.term_signal,
+        .heard = ssh->heard,
+    };
 }
 
-static void set_error(struct openssh *ssh, int code, const char *step, const char *what,
-                      const char *detail)
-{
-    shp_error_set(&ssh->end.error, code, NULL, step, "%s%s%s", what, detail[0] != '\0' ? ": " : "",
-                  last_part(detail));
-    if (ssh->heard)
-        ssh->end.error.outcome = SHP_OUTCOME_UNKNOWN;
-}
-
+/* The process is gone: its exit, and what people may read of its standard error. */
 static void keep_end(struct openssh *ssh, const struct shp_transport_end *end)
 {
     ssh->end = *end;
     memset(&ssh->end.error, 0, sizeof(ssh->end.error));
+    shp_openssh_log_flush(&ssh->log);
     shp_free(ssh->diagnostic);
-    ssh->diagnostic = shp_strdup(end->diagnostic);
+    ssh->diagnostic = shp_malloc(SHP_TAIL_BYTES + 1);
+    if (ssh->diagnostic != NULL)
+        shp_tail_clean(&ssh->log.tail, ssh->diagnostic, SHP_TAIL_BYTES + 1);
+}
+
+static void set_missing(struct openssh *ssh, const struct shp_transport_end *end)
+{
+    shp_error_set(&ssh->end.error, SHP_CODE_SSH_MISSING, NULL, "start ssh", "%s", end->error.cause);
 }
 
 /* ---- query -------------------------------------------------------------------------------- */
@@ -129,82 +145,140 @@ static void on_query_read(struct openssh *ssh, const uint8_t *data, size_t len)
 /* False: the failure was final, and set. */
 static bool is_query_worth_repeating(struct openssh *ssh, const struct shp_transport_end *end)
 {
-    unsigned refused = shp_openssh_refused_option(end->diagnostic) & ssh->optional;
+    unsigned refused = shp_openssh_refused_option(ssh->diagnostic) & ssh->optional;
+    struct shp_openssh_end what = end_of(ssh);
 
     if (!end->exited) {
-        set_error(ssh, SHP_CODE_SSH_MISSING, "start ssh", end->error.cause, "");
+        set_missing(ssh, end);
         return false;
     }
-    if (ssh->timed_out) {
-        set_error(ssh, SHP_CODE_CONNECT_FAILED, "ssh -G", "it did not answer in 10 s",
-                  end->diagnostic);
-        return false;
-    }
-    if (refused != 0) {
+    if (!ssh->timed_out && refused != 0) {
         ssh->optional &= ~refused;
         return true;
     }
-    set_error(ssh, SHP_CODE_CONNECT_FAILED, "ssh -G", "ssh refuses its configuration or the target",
-              end->diagnostic);
+    shp_openssh_explain_query(&ssh->end.error, &what, ssh->timed_out, QUERY_MS / 1000);
     return false;
-}
-
-static void on_query_closed(struct openssh *ssh, const struct shp_transport_end *end)
-{
-    bool answered = end->exited && end->exit_status == 0 && end->term_signal == 0;
-
-    if (!answered && !ssh->timed_out && shp_openssh_lacks_query(end->diagnostic)) {
-        ssh->optional = 0; /* a client that old knows none of them */
-        ssh->running = true;
-    } else if (answered && !ssh->timed_out) {
-        shp_openssh_parse_query(&ssh->facts, ssh->output, ssh->output_len);
-        ssh->facts.phase = SHP_SSH_PHASE_TCP;
-        ssh->running = true;
-    } else if (!is_query_worth_repeating(ssh, end)) {
-        finish(ssh);
-        return;
-    }
-    shp_free(ssh->output);
-    ssh->output = NULL;
-    ssh->output_len = 0;
-    if (ssh->running)
-        uv_timer_stop(&ssh->timer);
-    start_child(ssh);
 }
 
 /* ---- connection --------------------------------------------------------------------------- */
 
+static void on_login_timer(uv_timer_t *timer)
+{
+    struct openssh *ssh = timer->data;
+
+    ssh->timed_out = true;
+    if (ssh->child != NULL)
+        shp_transport_close(ssh->child);
+}
+
+/* A URL that waits for a person shortens the login's deadline, until the server goes on. */
+static void set_login_timer(struct openssh *ssh)
+{
+    uint64_t now = uv_now(ssh->base.loop);
+    uint64_t until = ssh->login_until;
+
+    if (ssh->timed_out || ssh->by_us)
+        return;
+    if (ssh->log.url_waits && now + URL_MS < until)
+        until = now + URL_MS;
+    uv_timer_start(&ssh->timer, on_login_timer, until > now ? until - now : 0, 0);
+}
+
+static void begin_login(struct openssh *ssh)
+{
+    bool by_name = ssh->facts.proxy[0] == '\0';
+
+    ssh->facts.phase = by_name ? SHP_SSH_PHASE_NAME : SHP_SSH_PHASE_TCP;
+    ssh->login_until = uv_now(ssh->base.loop) + LOGIN_MS;
+    set_login_timer(ssh);
+}
+
+/* The command has its channel. */
+static void opened(struct openssh *ssh)
+{
+    if (ssh->base.state != SHP_TRANSPORT_OPENING || ssh->timed_out || ssh->by_us)
+        return;
+    uv_timer_stop(&ssh->timer);
+    ssh->facts.phase = SHP_SSH_PHASE_RUNNING;
+    shp_transport_report_open(&ssh->base);
+}
+
+static bool is_encrypted(const char *path)
+{
+    char head[KEY_HEAD_BYTES + 1];
+    FILE *file = fopen(path, "re");
+    size_t len;
+
+    if (file == NULL)
+        return false;
+    len = fread(head, 1, KEY_HEAD_BYTES, file);
+    fclose(file);
+    head[len] = '\0';
+    return strstr(head, "Proc-Type: 4,ENCRYPTED") != NULL ||
+           strstr(head, "BEGIN ENCRYPTED PRIVATE KEY") != NULL;
+}
+
+/* The first of the keys that ssh went through silently and that needs a passphrase, or NULL. */
+static const char *find_locked(struct openssh *ssh)
+{
+    char *path = ssh->log.tried;
+
+    for (char *end; (end = strchr(path, '\n')) != NULL; path = end + 1) {
+        *end = '\0';
+        if (is_encrypted(path))
+            return path;
+    }
+    return NULL;
+}
+
 static void classify(struct openssh *ssh, const struct shp_transport_end *end)
 {
-    char what[96];
-    int code;
+    struct shp_openssh_end what = end_of(ssh);
 
-    if (!end->exited) {
-        set_error(ssh, SHP_CODE_SSH_MISSING, "start ssh", end->error.cause, "");
+    if (ssh->timed_out) {
+        shp_openssh_explain_wait(&ssh->end.error, &what, LOGIN_MS / 1000);
         return;
     }
-    code = shp_openssh_classify(end->exit_status, end->term_signal, ssh->heard, end->diagnostic);
-    if (code == 0 && end->error.code == 0)
+    if (!end->exited) {
+        set_missing(ssh, end);
         return;
-    if (code == 0)
-        code = SHP_CODE_LINK_LOST;
-    if (end->term_signal != 0)
-        snprintf(what, sizeof(what), "ssh was killed by signal %d", end->term_signal);
-    else
-        snprintf(what, sizeof(what), "ssh ended with exit status %lld",
-                 (long long)end->exit_status);
-    set_error(ssh, code, code == SHP_CODE_LINK_LOST ? "connection" : "ssh", what, end->diagnostic);
+    }
+    what.locked = find_locked(ssh);
+    shp_openssh_explain_end(&ssh->end.error, &what);
+    /* Its output broke before it ended in order. */
+    if (ssh->end.error.code == 0 && end->error.code != 0)
+        ssh->end.error = end->error;
+}
+
+/* Whoever gave up waiting for the first byte shall learn what it was that did not come. */
+static void explain_close(struct openssh *ssh)
+{
+    struct shp_openssh_end what = end_of(ssh);
+
+    if (ssh->log.opened && !ssh->heard && ssh->log.url_waits)
+        shp_openssh_explain_wait(&ssh->end.error, &what, LOGIN_MS / 1000);
+}
+
+static void on_child_stderr(const char *data, size_t len, void *user)
+{
+    struct openssh *ssh = user;
+    bool waited = ssh->log.url_waits;
+
+    shp_openssh_log_feed(&ssh->log, data, len);
+    if (!ssh->running || ssh->base.state != SHP_TRANSPORT_OPENING)
+        return;
+    if (ssh->log.opened)
+        opened(ssh);
+    else if (ssh->log.url_waits != waited)
+        set_login_timer(ssh);
 }
 
 static void on_child_open(struct shp_transport *child, void *user)
 {
     struct openssh *ssh = user;
 
-    if (!ssh->running)
-        return;
-    shp_transport_report_open(&ssh->base);
     /* What was asked of us while there was no connection holds for it now. */
-    if (!ssh->base.reading)
+    if (ssh->running && !ssh->base.reading)
         shp_transport_read_stop(child);
 }
 
@@ -218,7 +292,7 @@ static void on_child_read(struct shp_transport *child, const uint8_t *data, size
         return;
     }
     ssh->heard = true;
-    ssh->facts.phase = SHP_SSH_PHASE_RUNNING;
+    opened(ssh);
     shp_transport_report_read(&ssh->base, data, len);
 }
 
@@ -230,6 +304,33 @@ static void on_child_writable(struct shp_transport *child, void *user)
     shp_transport_report_writable(&ssh->base);
 }
 
+static void on_query_closed(struct openssh *ssh, const struct shp_transport_end *end)
+{
+    bool answered = end->exited && end->exit_status == 0 && end->term_signal == 0;
+
+    if (ssh->diagnostic == NULL) {
+        shp_error_set(&ssh->end.error, SHP_CODE_OUT_OF_MEMORY, NULL, "ssh -G", "no memory");
+        finish(ssh);
+        return;
+    }
+    if (!answered && !ssh->timed_out && shp_openssh_lacks_query(ssh->diagnostic)) {
+        ssh->optional = 0; /* a client that old knows none of them */
+        ssh->running = true;
+    } else if (answered && !ssh->timed_out) {
+        shp_openssh_parse_query(&ssh->facts, ssh->output, ssh->output_len);
+        ssh->running = true;
+    } else if (!is_query_worth_repeating(ssh, end)) {
+        finish(ssh);
+        return;
+    }
+    shp_free(ssh->output);
+    ssh->output = NULL;
+    ssh->output_len = 0;
+    if (ssh->running)
+        begin_login(ssh);
+    start_child(ssh);
+}
+
 static void on_child_closed(struct shp_transport *child, const struct shp_transport_end *end,
                             void *user)
 {
@@ -238,6 +339,7 @@ static void on_child_closed(struct shp_transport *child, const struct shp_transp
     ssh->child = NULL;
     keep_end(ssh, end);
     if (ssh->by_us) {
+        explain_close(ssh);
         finish(ssh);
     } else if (!ssh->running) {
         on_query_closed(ssh, end);
@@ -257,11 +359,18 @@ static int new_child(struct openssh *ssh)
         .on_closed = on_child_closed,
     };
     const char *argv[SHP_OPENSSH_ARGV_MAX];
-    struct shp_process_options options = {.set = ssh->auth_sock};
+    struct shp_process_options options = {
+        .set = ssh->auth_sock, .on_stderr = on_child_stderr, .stderr_user = ssh};
     int err;
 
+    memset(&ssh->log, 0, sizeof(ssh->log));
+    ssh->log.facts = &ssh->facts;
     shp_openssh_argv(argv, ssh->ssh, ssh->target, ssh->running ? ssh->command : NULL,
                      ssh->optional);
+    if (ssh->kex != NULL)
+        shp_openssh_insert(argv, ssh->kex);
+    if (ssh->no_agent)
+        shp_openssh_insert(argv, "-oIdentityAgent=none");
     options.argv = (char *const *)(uintptr_t)argv; /* copied, not written to */
     err = shp_transport_process_new(&ssh->child, ssh->base.loop, &options);
     if (err != 0)
@@ -280,7 +389,8 @@ static void start_child(struct openssh *ssh)
     int err = new_child(ssh);
 
     if (err != 0) {
-        set_error(ssh, SHP_CODE_OUT_OF_MEMORY, "start ssh", shp_strerror(err), "");
+        shp_error_set(&ssh->end.error, SHP_CODE_OUT_OF_MEMORY, NULL, "start ssh", "%s",
+                      shp_strerror(err));
         finish(ssh);
     }
 }
@@ -296,7 +406,10 @@ static int openssh_open(struct shp_transport *transport)
         return err;
     uv_timer_init(transport->loop, &ssh->timer);
     ssh->timer.data = ssh;
-    uv_timer_start(&ssh->timer, on_query_timeout, QUERY_MS, 0);
+    if (ssh->running)
+        begin_login(ssh);
+    else
+        uv_timer_start(&ssh->timer, on_query_timeout, QUERY_MS, 0);
     return SHP_OK;
 }
 
@@ -381,13 +494,27 @@ int shp_transport_openssh_new(struct shp_transport **out, uv_loop_t *loop,
     return SHP_OK;
 }
 
-const struct shp_ssh_facts *shp_transport_ssh_facts(const struct shp_transport *transport)
+const struct shp_ssh_facts *shp_transport_openssh_facts(const struct shp_transport *transport)
 {
     return transport->ops == &ops ? &((const struct openssh *)transport)->facts : NULL;
 }
 
-int shp_transport_ssh_new(struct shp_transport **out, uv_loop_t *loop,
-                          const struct shp_ssh_options *options)
+int shp_transport_openssh_prepare(struct shp_transport *transport,
+                                  const struct shp_openssh_prepared *prepared)
 {
-    return shp_transport_openssh_new(out, loop, options);
+    static const char option[] = "-oKexAlgorithms=";
+    struct openssh *ssh = (struct openssh *)transport;
+
+    if (prepared->kex != NULL) {
+        ssh->kex = shp_malloc(sizeof(option) + strlen(prepared->kex));
+        if (ssh->kex == NULL)
+            return SHP_ERR_NOMEM;
+        sprintf(ssh->kex, "%s%s", option, prepared->kex);
+    }
+    ssh->facts = *prepared->facts;
+    snprintf(ssh->facts.transport, sizeof(ssh->facts.transport), "%s", ops.name);
+    ssh->optional = prepared->optional;
+    ssh->no_agent = prepared->no_agent;
+    ssh->running = true;
+    return SHP_OK;
 }

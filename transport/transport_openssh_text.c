@@ -1,7 +1,5 @@
 #include "transport/transport_openssh_text.h"
 
-#include "protocol/messages.h"
-
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +7,11 @@
 
 #define TARGET_BYTES_MAX 512
 
-/* ssh's own failures; the remote command can end with it too. */
-#define SSH_FAILED 255
-
 /*
  * No prompt, no forwarding, no command or terminal of the user's configuration on our channel. A
- * running connection of the user's is used (ControlPath), but none is left behind (ControlMaster).
- * LogLevel: QUIET would hide why a login failed.
+ * running connection of the user's is used (ControlPath), but none is left behind (ControlMaster), and
+ * what is known of hosts stays as it is (UpdateHostKeys).
+ * LogLevel: what ssh logs of itself is how we know how far it came (transport_openssh_log.h).
  */
 static const char *const fixed_options[] = {
     "-T",
@@ -26,7 +22,8 @@ static const char *const fixed_options[] = {
     "-oPermitLocalCommand=no",
     "-oEscapeChar=none",
     "-oControlMaster=no",
-    "-oLogLevel=INFO",
+    "-oUpdateHostKeys=no",
+    "-oLogLevel=DEBUG1",
     "-oConnectTimeout=10",
     "-oServerAliveInterval=15",
     "-oServerAliveCountMax=3",
@@ -73,6 +70,18 @@ void shp_openssh_argv(const char *argv[SHP_OPENSSH_ARGV_MAX], const char *ssh, c
     if (command != NULL)
         argv[count++] = command;
     argv[count] = NULL;
+}
+
+void shp_openssh_insert(const char *argv[SHP_OPENSSH_ARGV_MAX], const char *option)
+{
+    size_t count = 0;
+
+    while (argv[count] != NULL)
+        count++;
+    if (count + 1 >= SHP_OPENSSH_ARGV_MAX)
+        return;
+    memmove(argv + 2, argv + 1, count * sizeof(argv[0]));
+    argv[1] = option;
 }
 
 unsigned shp_openssh_refused_option(const char *text)
@@ -143,58 +152,4 @@ void shp_openssh_parse_query(struct shp_ssh_facts *facts, const char *text, size
         parse_line(facts, text + at, line_len);
         at += line_len + 1;
     }
-}
-
-/* ---- how it ended ------------------------------------------------------------------------- */
-
-static bool says(const char *text, const char *const *phrases)
-{
-    for (; *phrases != NULL; phrases++) {
-        if (strstr(text, *phrases) != NULL)
-            return true;
-    }
-    return false;
-}
-
-/* In this order: a changed key also says that the verification failed. */
-static const char *const key_changed[] = {"REMOTE HOST IDENTIFICATION HAS CHANGED",
-                                          "has changed and you have requested strict checking",
-                                          "is marked as revoked", NULL};
-static const char *const key_unknown[] = {"Host key verification failed", "host key is known for",
-                                          NULL};
-/* With the parenthesis: a remote shell says "Permission denied" of files. */
-static const char *const denied[] = {"Permission denied (", "Too many authentication failures",
-                                     "No supported authentication methods", "no such identity",
-                                     NULL};
-static const char *const unresolved[] = {"Could not resolve hostname", NULL};
-static const char *const lost[] = {"closed by remote host",
-                                   "Broken pipe",
-                                   "not responding",
-                                   "client_loop: send disconnect",
-                                   "Connection reset by",
-                                   "mux_client_request_session",
-                                   "packet_write_wait",
-                                   "ssh_dispatch_run_fatal",
-                                   NULL};
-
-int shp_openssh_classify(int64_t exit_status, int term_signal, bool heard, const char *text)
-{
-    if (term_signal != 0)
-        return heard ? SHP_CODE_LINK_LOST : SHP_CODE_CONNECT_FAILED;
-    if (exit_status == 0)
-        return 0;
-    if (exit_status != SSH_FAILED || heard)
-        return SHP_CODE_LINK_LOST;
-    if (says(text, key_changed))
-        return SHP_CODE_HOST_KEY_CHANGED;
-    if (says(text, key_unknown))
-        return SHP_CODE_HOST_KEY_UNKNOWN;
-    if (says(text, unresolved))
-        return SHP_CODE_NAME_UNRESOLVED;
-    if (says(text, denied))
-        return SHP_CODE_LOGIN_DENIED;
-    /* "kex_exchange_identification: Connection closed by remote host" was never a connection. */
-    if (strstr(text, "kex_exchange_identification") == NULL && says(text, lost))
-        return SHP_CODE_LINK_LOST;
-    return SHP_CODE_CONNECT_FAILED;
 }

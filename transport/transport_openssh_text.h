@@ -1,6 +1,6 @@
 /*
- * The text side of the openssh transport: its command lines, what `ssh -G` prints, and what an end
- * of ssh means. Pure functions, so that they can be tested and fuzzed. Private to transport/.
+ * The text side of the openssh transport: its command lines and what `ssh -G` prints. Pure
+ * functions, so that they can be tested and fuzzed. Private to transport/.
  */
 #ifndef SHP_TRANSPORT_OPENSSH_TEXT_H
 #define SHP_TRANSPORT_OPENSSH_TEXT_H
@@ -20,6 +20,9 @@
 void shp_openssh_argv(const char *argv[SHP_OPENSSH_ARGV_MAX], const char *ssh, const char *target,
                       const char *command, unsigned optional);
 
+/* Puts an option before all others: the first value that ssh sees is the one that counts. */
+void shp_openssh_insert(const char *argv[SHP_OPENSSH_ARGV_MAX], const char *option);
+
 /* Standard error of a failed query: the mask of an optional option that it refused; 0: another. */
 unsigned shp_openssh_refused_option(const char *text);
 
@@ -28,11 +31,5 @@ bool shp_openssh_lacks_query(const char *text);
 
 /* Reads the output of `ssh -G`; fields that it lacks stay empty. */
 void shp_openssh_parse_query(struct shp_ssh_facts *facts, const char *text, size_t len);
-
-/*
- * What an ssh that ended by itself with this exit status and cleaned standard error met: an enum
- * shp_code, or 0 for an orderly end. heard: at least one byte came from the remote side.
- */
-int shp_openssh_classify(int64_t exit_status, int term_signal, bool heard, const char *text);
 
 #endif

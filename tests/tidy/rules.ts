@@ -29,7 +29,7 @@ export const INCLUDE_EDGES: readonly (readonly [string, readonly string[]])[] = 
   ["protocol/", ["protocol/", "framing/", "base/"]],
   ["transport/link", ["transport/", "protocol/", "framing/", "base/"]],
   // messages.h for the error codes that a person sees: they have one list. No function of protocol/.
-  ["transport/", ["transport/transport", "protocol/messages.h", "base/"]],
+  ["transport/", ["transport/transport", "transport/ssh", "protocol/messages.h", "base/"]],
   // The bootstrap reads the marker line and hands the channel on to a link.
   [
     "installer/",

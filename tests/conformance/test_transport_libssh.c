@@ -1,0 +1,495 @@
+/* The suite over libssh and over the chooser, to a throw-away sshd, and the ends of both. */
+#include "transport/ssh.h"
+#include "tests/support/sshd_fixture.h"
+#include "transport/transport_libssh.h"
+#include "transport_suite.h"
+
+#include "protocol/messages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SKIPPED 77
+#define GUARD_MS 60000
+
+static struct sshd_fixture sshd;
+
+struct context {
+    enum shp_ssh_kind kind;
+    const char *target;
+};
+
+static struct shp_transport *make(void *user, uv_loop_t *loop, enum suite_peer peer)
+{
+    const struct context *context = user;
+    struct shp_transport *transport = NULL;
+    struct shp_ssh_options options = {
+        .target = context->target,
+        .command = suite_peer_script(peer),
+        .ssh_path = sshd.ssh,
+        .kind = context->kind,
+    };
+
+    return shp_transport_ssh_new(&transport, loop, &options) == 0 ? transport : NULL;
+}
+
+/* ---- attempts ----------------------------------------------------------------------------- */
+
+struct attempt {
+    uv_loop_t loop;
+    bool opened;
+    bool closed;
+    struct shp_error error;
+    char diagnostic[2048];
+    char heard[256];
+    size_t heard_len;
+    struct shp_ssh_facts facts;
+};
+
+static void on_open(struct shp_transport *transport, void *user)
+{
+    struct attempt *attempt = user;
+
+    attempt->opened = true;
+    assert_int_equal(shp_transport_ssh_facts(transport)->phase, SHP_SSH_PHASE_RUNNING);
+}
+
+static void on_read(struct shp_transport *transport, const uint8_t *data, size_t len, void *user)
+{
+    struct attempt *attempt = user;
+
+    (void)transport;
+    if (len > sizeof(attempt->heard) - 1 - attempt->heard_len)
+        len = sizeof(attempt->heard) - 1 - attempt->heard_len;
+    memcpy(attempt->heard + attempt->heard_len, data, len);
+    attempt->heard_len += len;
+}
+
+static void on_closed(struct shp_transport *transport, const struct shp_transport_end *end,
+                      void *user)
+{
+    struct attempt *attempt = user;
+
+    assert_false(attempt->closed);
+    attempt->closed = true;
+    attempt->error = end->error;
+    snprintf(attempt->diagnostic, sizeof(attempt->diagnostic), "%s", end->diagnostic);
+    assert_non_null(end->ssh);
+    assert_ptr_equal(end->ssh, shp_transport_ssh_facts(transport));
+    attempt->facts = *end->ssh;
+    shp_transport_free(transport);
+}
+
+static void on_guard(uv_timer_t *timer)
+{
+    (void)timer;
+    fail_msg("ssh hangs");
+}
+
+static void run_with(struct attempt *attempt, const struct shp_ssh_options *options)
+{
+    static const struct shp_transport_callbacks callbacks = {
+        .on_open = on_open, .on_read = on_read, .on_closed = on_closed};
+    struct shp_transport *transport = NULL;
+    uv_timer_t guard;
+
+    memset(attempt, 0, sizeof(*attempt));
+    assert_int_equal(uv_loop_init(&attempt->loop), 0);
+    uv_timer_init(&attempt->loop, &guard);
+    uv_timer_start(&guard, on_guard, GUARD_MS, 0);
+    uv_unref((uv_handle_t *)&guard);
+    assert_int_equal(shp_transport_ssh_new(&transport, &attempt->loop, options), 0);
+    assert_int_equal(shp_transport_open(transport, &callbacks, attempt), 0);
+    uv_run(&attempt->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&guard, NULL);
+    uv_run(&attempt->loop, UV_RUN_DEFAULT);
+    assert_true(attempt->closed);
+    assert_int_equal(uv_loop_close(&attempt->loop), 0);
+}
+
+static void run_as(struct attempt *attempt, enum shp_ssh_kind kind, const char *target,
+                   const char *command)
+{
+    struct shp_ssh_options options = {
+        .target = target, .command = command, .ssh_path = sshd.ssh, .kind = kind};
+
+    run_with(attempt, &options);
+}
+
+static void expect(const char *target, int code, const char *transport)
+{
+    static const enum shp_ssh_kind kinds[] = {SHP_SSH_LIBSSH, SHP_SSH_AUTO};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct attempt attempt;
+
+        run_as(&attempt, kinds[i], target, "echo hello");
+        if (attempt.error.code != code)
+            fail_msg("%s: %s instead of %s: %s", target, shp_code_name(attempt.error.code),
+                     shp_code_name(code), attempt.error.cause);
+        assert_true(attempt.error.cause[0] != '\0');
+        assert_true(attempt.error.step[0] != '\0');
+        assert_int_equal(attempt.heard_len, 0);
+        assert_false(attempt.opened);
+        if (kinds[i] == SHP_SSH_AUTO)
+            assert_string_equal(attempt.facts.transport, transport);
+    }
+}
+
+static void a_command_runs_and_the_facts_are_known(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run_as(&attempt, SHP_SSH_AUTO, "good", "echo hello");
+    assert_string_equal(attempt.error.cause, "");
+    assert_int_equal(attempt.error.code, 0);
+    assert_true(attempt.opened);
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_string_equal(attempt.facts.transport, "libssh");
+    assert_string_equal(attempt.facts.reason, "libssh honours all of the configuration");
+    assert_string_equal(attempt.facts.hostname, "127.0.0.1");
+    assert_string_equal(attempt.facts.address, "127.0.0.1");
+    assert_int_equal(attempt.facts.port, sshd.port);
+    assert_string_equal(attempt.facts.auth_used, "publickey");
+    assert_non_null(strstr(attempt.facts.host_key, "ssh-ed25519 SHA256:"));
+    assert_true(attempt.facts.kex[0] != '\0');
+}
+
+static void an_unknown_host_key_is_final(void **state)
+{
+    (void)state;
+    expect("unknown", SHP_CODE_HOST_KEY_UNKNOWN, "libssh");
+}
+
+static void a_changed_host_key_is_final(void **state)
+{
+    (void)state;
+    expect("changed", SHP_CODE_HOST_KEY_CHANGED, "libssh");
+}
+
+static void a_refused_key_is_tried_by_openssh_as_well(void **state)
+{
+    (void)state;
+    expect("denied", SHP_CODE_LOGIN_DENIED, "openssh");
+}
+
+static void a_refused_connection_is_final(void **state)
+{
+    (void)state;
+    expect("refused", SHP_CODE_CONNECT_REFUSED, "libssh");
+}
+
+static void a_name_without_address_is_final(void **state)
+{
+    (void)state;
+    expect("unresolved", SHP_CODE_NAME_UNRESOLVED, "libssh");
+}
+
+static void a_failing_command_is_a_lost_link_with_its_text(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run_as(&attempt, SHP_SSH_LIBSSH, "good", "echo why >&2; exit 3");
+    assert_int_equal(attempt.error.code, SHP_CODE_LINK_LOST);
+    assert_non_null(strstr(attempt.error.cause, "exit status 3"));
+    assert_non_null(strstr(attempt.error.cause, "why"));
+    assert_string_equal(attempt.diagnostic, "why");
+}
+
+static void a_hostile_configuration_does_not_disturb(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run_as(&attempt, SHP_SSH_AUTO, "hostile", "echo hello; test -t 0 && echo terminal");
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_string_equal(attempt.facts.transport, "libssh");
+}
+
+static void openssh_is_used_when_the_settings_say_so(void **state)
+{
+    struct attempt attempt;
+
+    (void)state;
+    run_as(&attempt, SHP_SSH_OPENSSH, "good", "echo hello");
+    assert_int_equal(attempt.error.code, 0);
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_string_equal(attempt.facts.transport, "openssh");
+    assert_string_equal(attempt.facts.reason, "the settings say openssh");
+}
+
+static void post_quantum_is_required_of_whoever_has_it(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options options = {
+        .target = "good", .command = "echo hello", .ssh_path = sshd.ssh, .post_quantum = true};
+
+    (void)state;
+    run_with(&attempt, &options);
+    assert_int_equal(attempt.error.code, 0);
+    assert_string_equal(attempt.heard, "hello\n");
+    if (!shp_libssh_knows_kex("sntrup761x25519-sha512@openssh.com") &&
+        !shp_libssh_knows_kex("mlkem768x25519-sha256"))
+        assert_string_equal(attempt.facts.transport, "openssh");
+    assert_true(attempt.facts.reason[0] != '\0');
+}
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+static void make_client(char *path, size_t size, const char *name, const char *body)
+{
+    FILE *script;
+
+    snprintf(path, size, "%s/%s", sshd.directory, name);
+    script = fopen(path, "w");
+    assert_non_null(script);
+    fputs(body, script);
+    fclose(script);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+static void what_libssh_lacks_is_left_to_openssh(void **state)
+{
+    static const char *const options[] = {
+        "-oProxyCommand='nc 127.0.0.1 %p'",
+        "-oCertificateFile=/nonexistent",
+        "-oKexAlgorithms=sntrup761x25519-sha512@openssh.com",
+        "-oCanonicalizeHostname=yes",
+        "-oStrictHostKeyChecking=no",
+        "-oSetEnv=MODE=1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        struct attempt attempt;
+        struct shp_ssh_options with = {.target = "good", .command = "echo hello"};
+        char path[200];
+        char body[600];
+
+        snprintf(body, sizeof(body), "#!/bin/sh\nexec %s %s \"$@\"\n", sshd.ssh, options[i]);
+        make_client(path, sizeof(path), "with-option", body);
+        with.ssh_path = path;
+        run_with(&attempt, &with);
+        if (strcmp(attempt.facts.transport, "openssh") != 0)
+            fail_msg("%s: %s", options[i], attempt.facts.reason);
+        assert_non_null(strstr(attempt.facts.reason, "the configuration"));
+    }
+}
+
+static void libssh_alone_refuses_what_would_lead_elsewhere(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options with = {
+        .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
+    char path[200];
+    char body[600];
+
+    (void)state;
+    snprintf(body, sizeof(body), "#!/bin/sh\nexec %s -oProxyJump=elsewhere \"$@\"\n", sshd.ssh);
+    make_client(path, sizeof(path), "with-jump", body);
+    with.ssh_path = path;
+    run_with(&attempt, &with);
+    assert_int_equal(attempt.error.code, SHP_CODE_SSH_CONFIG_FAILED);
+    assert_non_null(strstr(attempt.error.cause, "ProxyJump"));
+}
+
+static void a_broken_configuration_is_named(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options with = {.target = "good", .command = "echo hello"};
+    char path[200];
+
+    (void)state;
+    make_client(path, sizeof(path), "bad-ssh", "#!/bin/sh\nexec ssh -oNoSuchThing=1 \"$@\"\n");
+    with.ssh_path = path;
+    run_with(&attempt, &with);
+    assert_int_equal(attempt.error.code, SHP_CODE_SSH_CONFIG_FAILED);
+    assert_non_null(strstr(attempt.error.cause, "nosuchthing"));
+}
+
+/* ---- agents ------------------------------------------------------------------------------- */
+
+static void a_silent_agent_is_passed_over(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options with = {
+        .target = "good", .command = "echo hello", .ssh_path = sshd.ssh, .kind = SHP_SSH_LIBSSH};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.80s/silent", sshd.directory);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    with.ssh_auth_sock = address.sun_path;
+    run_with(&attempt, &with);
+    close(fd);
+    assert_int_equal(attempt.error.code, 0);
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_non_null(strstr(attempt.facts.agent, "does not answer"));
+}
+
+static void run_shell(const char *format, const char *a, const char *b)
+{
+    char command[1024];
+
+    snprintf(command, sizeof(command), format, a, b);
+    assert_int_equal(system(command), 0);
+}
+
+/* Seven keys that the server does not take, and then, alone named by the configuration, the good. */
+static void only_the_named_key_of_an_agent_is_offered(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options with = {
+        .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
+    char sock[200];
+    char path[200];
+    char body[600];
+
+    (void)state;
+    snprintf(sock, sizeof(sock), "%s/agent", sshd.directory);
+    run_shell(
+        "cd '%s' && eval $(ssh-agent -a '%s') >/dev/null && echo $SSH_AGENT_PID > agent.pid && "
+        "for i in 1 2 3 4 5 6 7; do ssh-keygen -q -t ed25519 -N '' -f wrong$i && "
+        "ssh-add -q wrong$i; done && cp user named && ssh-add -q named && rm named && "
+        "cp user.pub named.pub",
+        sshd.directory, sock);
+    snprintf(body, sizeof(body),
+             "#!/bin/sh\nexec ssh -F none -oHostName=127.0.0.1 -oPort=%d -oIdentitiesOnly=yes "
+             "-oIdentityFile=%s/named -oUserKnownHostsFile=%s/known_good \"$@\"\n",
+             sshd.port, sshd.directory, sshd.directory);
+    make_client(path, sizeof(path), "named-ssh", body);
+    with.ssh_path = path;
+    with.ssh_auth_sock = sock;
+    run_with(&attempt, &with);
+    run_shell("kill $(cat '%s/agent.pid')%s", sshd.directory, "");
+    assert_string_equal(attempt.error.cause, "");
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_string_equal(attempt.facts.agent, "8 keys");
+}
+
+static void an_encrypted_key_without_agent_is_named(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options with = {.target = "good", .command = "echo hello"};
+    char path[200];
+    char body[600];
+
+    (void)state;
+    run_shell("cd '%s' && cp user locked && cp user.pub locked.pub && "
+              "ssh-keygen -q -p -P '' -N secret -f locked >/dev/null%s",
+              sshd.directory, "");
+    snprintf(body, sizeof(body),
+             "#!/bin/sh\nexec ssh -F none -oHostName=127.0.0.1 -oPort=%d -oIdentitiesOnly=yes "
+             "-oIdentityAgent=none -oIdentityFile=%s/locked -oUserKnownHostsFile=%s/known_good "
+             "\"$@\"\n",
+             sshd.port, sshd.directory, sshd.directory);
+    make_client(path, sizeof(path), "locked-ssh", body);
+    with.ssh_path = path;
+    run_with(&attempt, &with);
+    assert_int_equal(attempt.error.code, SHP_CODE_KEY_LOCKED);
+    assert_non_null(strstr(attempt.error.cause, "/locked"));
+    assert_string_equal(attempt.facts.transport, "libssh");
+}
+
+/* ---- no ssh ------------------------------------------------------------------------------- */
+
+static void without_ssh_the_target_speaks_for_itself(void **state)
+{
+    struct attempt attempt;
+    char target[200];
+    struct shp_ssh_options with = {
+        .target = target, .command = "echo hello", .ssh_path = "/nonexistent/ssh"};
+    char *home = getenv("HOME");
+
+    (void)state;
+    home = home != NULL ? strdup(home) : NULL;
+    run_shell("cd '%s' && mkdir -p near/.ssh && cp user near/.ssh/id_ed25519 && "
+              "cp known_good near/.ssh/known_hosts%s",
+              sshd.directory, "");
+    snprintf(target, sizeof(target), "%s/near", sshd.directory);
+    setenv("HOME", target, 1);
+    snprintf(target, sizeof(target), "ssh://127.0.0.1:%d", sshd.port);
+    run_with(&attempt, &with);
+    if (home != NULL)
+        setenv("HOME", home, 1);
+    free(home);
+    assert_string_equal(attempt.error.cause, "");
+    assert_string_equal(attempt.heard, "hello\n");
+    assert_non_null(strstr(attempt.facts.reason, "there is no ssh program"));
+}
+
+static void bad_targets_are_refused(void **state)
+{
+    const char *bad[] = {"", "-oProxyCommand=touch", "a\nb", "a\x01", "\x7f", NULL};
+    struct shp_transport *transport = NULL;
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct shp_ssh_options options = {.target = bad[i], .command = "true"};
+
+        assert_int_equal(shp_transport_ssh_new(&transport, &loop, &options), SHP_ERR_INVALID);
+    }
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest ends[] = {
+        cmocka_unit_test(a_command_runs_and_the_facts_are_known),
+        cmocka_unit_test(an_unknown_host_key_is_final),
+        cmocka_unit_test(a_changed_host_key_is_final),
+        cmocka_unit_test(a_refused_key_is_tried_by_openssh_as_well),
+        cmocka_unit_test(a_refused_connection_is_final),
+        cmocka_unit_test(a_name_without_address_is_final),
+        cmocka_unit_test(a_failing_command_is_a_lost_link_with_its_text),
+        cmocka_unit_test(a_hostile_configuration_does_not_disturb),
+        cmocka_unit_test(openssh_is_used_when_the_settings_say_so),
+        cmocka_unit_test(post_quantum_is_required_of_whoever_has_it),
+        cmocka_unit_test(what_libssh_lacks_is_left_to_openssh),
+        cmocka_unit_test(libssh_alone_refuses_what_would_lead_elsewhere),
+        cmocka_unit_test(a_broken_configuration_is_named),
+        cmocka_unit_test(a_silent_agent_is_passed_over),
+        cmocka_unit_test(only_the_named_key_of_an_agent_is_offered),
+        cmocka_unit_test(an_encrypted_key_without_agent_is_named),
+        cmocka_unit_test(without_ssh_the_target_speaks_for_itself),
+        cmocka_unit_test(bad_targets_are_refused),
+    };
+    struct context libssh = {.kind = SHP_SSH_LIBSSH, .target = "good"};
+    struct context openssh = {.kind = SHP_SSH_OPENSSH, .target = "good"};
+    struct suite_kind kind = {
+        .name = "libssh",
+        .make = make,
+        .context = &libssh,
+        .vanish_code = SHP_CODE_LINK_LOST,
+        .children_of_others = true,
+    };
+    int failed;
+
+    if (!shp_libssh_available()) {
+        fprintf(stderr, "skipped: built without libssh\n");
+        return SKIPPED;
+    }
+    if (sshd_fixture_start(&sshd) != 0)
+        return SKIPPED;
+    failed = cmocka_run_group_tests(ends, NULL, NULL) + suite_run(&kind);
+    kind.name = "chosen openssh";
+    kind.context = &openssh;
+    failed += suite_run(&kind);
+    sshd_fixture_stop(&sshd);
+    return failed;
+}
