@@ -20,11 +20,16 @@ struct view {
 
 /* ---- texts -------------------------------------------------------------------------------- */
 
-/* Bytes of a terminal sequence at text, 0 when there is none. */
+/* Bytes of a terminal sequence at text, 0 when there is none. ssh itself writes ESC as \033. */
 static size_t sequence(const char *text, size_t len)
 {
     size_t at = 2;
 
+    if (len > 4 && memcmp(text, "\\033", 4) == 0) {
+        for (at = 5; text[4] == '[' && at < len && text[at] >= 0x20 && text[at] < 0x40;)
+            at++;
+        return text[4] != '[' ? 4 : at < len ? at + 1 : len;
+    }
     if (len < 2 || text[0] != '\x1b')
         return 0;
     if (text[1] == '[') {
@@ -259,6 +264,7 @@ static void explain_denied(struct shp_error *error, const struct view *view)
     const struct shp_ssh_facts *facts = view->facts;
     const char *methods = facts->auth_offered;
     char said[300];
+    char word[300];
 
     if (methods[0] == '\0') { /* of a host on the way, whose log we do not see */
         between(view, "Permission denied (", ")", said, sizeof(said));
@@ -280,6 +286,12 @@ static void explain_denied(struct shp_error *error, const struct view *view)
         shp_error_set(error, SHP_CODE_INTERACTION_REQUIRED, NULL, "login",
                       "the server takes only what a person enters (%s); run: ssh %s", methods,
                       view->word);
+    } else if (view->log->token[0] != '\0') {
+        shp_openssh_quote(word, sizeof(word), view->log->token);
+        shp_error_set(error, SHP_CODE_KEY_LOCKED, NULL, "login",
+                      "the keys behind %s need the PIN of their token, and no agent holds them; "
+                      "run: ssh-add -s %s",
+                      view->log->token, word);
     } else if (view->end->locked != NULL) {
         shp_openssh_quote(said, sizeof(said), view->end->locked);
         shp_error_set(error, SHP_CODE_KEY_LOCKED, NULL, "login",
@@ -291,6 +303,9 @@ static void explain_denied(struct shp_error *error, const struct view *view)
             "the server ended the login after %u keys that it does not know (agent: %s); "
             "name the right one with IdentityFile and IdentitiesOnly yes, and try: ssh %s",
             facts->keys_tried, facts->agent[0] != '\0' ? facts->agent : "not asked", view->word);
+    } else if (strstr(facts->agent, "does not answer") != NULL) {
+        shp_error_set(error, SHP_CODE_LOGIN_SLOW, NULL, "login",
+                      "the server refused every key file, and the agent at %s", facts->agent);
     } else if (facts->keys_tried == 0 && facts->auth_offered[0] != '\0') {
         plain_error(error, view, SHP_CODE_LOGIN_DENIED, "login", "ssh had no key to offer");
     } else {
@@ -333,6 +348,10 @@ static bool is_network(struct shp_error *error, const struct view *view)
             shp_error_set(error, SHP_CODE_CONNECT_REFUSED, NULL, "connect",
                           "%s%s refuses connections",
                           view->facts->proxy[0] != '\0' ? "on the way: " : "", what);
+        else if (view->facts->proxy[0] != '\0')
+            shp_error_set(error, SHP_CODE_CONNECT_REFUSED, NULL, "connect",
+                          "on the way (%s) a host refuses connections from the one before it",
+                          view->facts->proxy);
         else
             plain_error(error, view, SHP_CODE_CONNECT_REFUSED, "connect", "refused");
     } else if (says_one(view, silent)) {
@@ -410,6 +429,9 @@ static void explain_rest(struct shp_error *error, const struct view *view)
     if (began)
         plain_error(error, view, SHP_CODE_LINK_LOST, "connection",
                     "ssh ended with exit status 255");
+    else if (facts->phase <= SHP_SSH_PHASE_TCP && facts->proxy[0] != '\0' &&
+             waits_for_url(error, view))
+        return;
     else if (facts->phase <= SHP_SSH_PHASE_TCP && facts->proxy[0] != '\0')
         plain_error(error, view, SHP_CODE_CONNECT_FAILED, "connect",
                     "the way there (ProxyJump or ProxyCommand) gave no connection");
@@ -448,8 +470,33 @@ void shp_openssh_explain_end(struct shp_error *error, const struct shp_openssh_e
         return;
     look(&view, end);
     explain_failure(error, &view);
+    shp_openssh_add_command(error, end->target);
     if (end->heard)
         error->outcome = SHP_OUTCOME_UNKNOWN;
+}
+
+void shp_openssh_add_command(struct shp_error *error, const char *target)
+{
+    struct shp_error told = *error;
+    char word[600];
+
+    switch (error->code) {
+    case SHP_CODE_HOST_KEY_UNKNOWN:
+    case SHP_CODE_HOST_KEY_CHANGED:
+    case SHP_CODE_LOGIN_DENIED:
+    case SHP_CODE_KEY_LOCKED:
+    case SHP_CODE_INTERACTION_REQUIRED:
+    case SHP_CODE_LOGIN_SLOW:
+        break;
+    default:
+        return;
+    }
+    if (strstr(error->cause, ": ssh ") != NULL || strstr(error->cause, ": ssh-add ") != NULL)
+        return;
+    shp_openssh_quote(word, sizeof(word), target);
+    shp_error_set(error, told.code, told.machine, told.step, "%.*s; try it with: ssh %s",
+                  SHP_OPENSSH_QUOTE_BYTES, told.cause, word);
+    error->outcome = told.outcome;
 }
 
 /* ---- deadlines ---------------------------------------------------------------------------- */
@@ -470,45 +517,52 @@ static void explain_slow_login(struct shp_error *error, const struct view *view,
     else if (log->spoke && !log->keys_listed)
         shp_error_set(error, SHP_CODE_LOGIN_SLOW, NULL, "login",
                       "ssh had no key to offer after %u s: the agent does not answer", seconds);
-    else
+    else if (!waits_for_url(error, view))
         plain_error(error, view, SHP_CODE_LOGIN_SLOW, "login",
                     "the server did not finish the login in time");
+}
+
+static void explain_phase(struct shp_error *error, const struct view *view, unsigned seconds)
+{
+    char what[160];
+
+    switch (view->facts->phase) {
+    case SHP_SSH_PHASE_CONFIG:
+    case SHP_SSH_PHASE_NAME:
+        snprintf(what, sizeof(what), "the name lookup gave no answer in %u s", seconds);
+        plain_error(error, view, SHP_CODE_NAME_UNRESOLVED, "name", what);
+        break;
+    case SHP_SSH_PHASE_TCP:
+        snprintf(what, sizeof(what), "no connection in %u s", seconds);
+        plain_error(error, view, SHP_CODE_CONNECT_TIMEOUT, "connect", what);
+        break;
+    case SHP_SSH_PHASE_KEX:
+    case SHP_SSH_PHASE_HOST_KEY:
+        snprintf(what, sizeof(what), "no key exchange in %u s", seconds);
+        plain_error(error, view, SHP_CODE_CONNECT_TIMEOUT, "key exchange", what);
+        break;
+    case SHP_SSH_PHASE_AUTH:
+        explain_slow_login(error, view, seconds);
+        break;
+    case SHP_SSH_PHASE_CHANNEL:
+    case SHP_SSH_PHASE_RUNNING:
+        snprintf(what, sizeof(what), "the server opened no channel in %u s", seconds);
+        plain_error(error, view, SHP_CODE_LOGIN_SLOW, "channel", what);
+        break;
+    }
 }
 
 void shp_openssh_explain_wait(struct shp_error *error, const struct shp_openssh_end *end,
                               unsigned seconds)
 {
     struct view view;
-    char what[160];
 
     memset(error, 0, sizeof(*error));
     look(&view, end);
     if (end->log->url_waits && waits_for_url(error, &view))
         return;
-    switch (view.facts->phase) {
-    case SHP_SSH_PHASE_CONFIG:
-    case SHP_SSH_PHASE_NAME:
-        snprintf(what, sizeof(what), "the name lookup gave no answer in %u s", seconds);
-        plain_error(error, &view, SHP_CODE_NAME_UNRESOLVED, "name", what);
-        break;
-    case SHP_SSH_PHASE_TCP:
-        snprintf(what, sizeof(what), "no connection in %u s", seconds);
-        plain_error(error, &view, SHP_CODE_CONNECT_TIMEOUT, "connect", what);
-        break;
-    case SHP_SSH_PHASE_KEX:
-    case SHP_SSH_PHASE_HOST_KEY:
-        snprintf(what, sizeof(what), "no key exchange in %u s", seconds);
-        plain_error(error, &view, SHP_CODE_CONNECT_TIMEOUT, "key exchange", what);
-        break;
-    case SHP_SSH_PHASE_AUTH:
-        explain_slow_login(error, &view, seconds);
-        break;
-    case SHP_SSH_PHASE_CHANNEL:
-    case SHP_SSH_PHASE_RUNNING:
-        snprintf(what, sizeof(what), "the server opened no channel in %u s", seconds);
-        plain_error(error, &view, SHP_CODE_LOGIN_SLOW, "channel", what);
-        break;
-    }
+    explain_phase(error, &view, seconds);
+    shp_openssh_add_command(error, end->target);
 }
 
 void shp_openssh_explain_query(struct shp_error *error, const struct shp_openssh_end *end,

@@ -33,6 +33,12 @@ void shp_openssh_explain_query(struct shp_error *error, const struct shp_openssh
                                bool timed_out, unsigned seconds);
 
 /*
+ * Where a person is needed, the cause shall name the command that person types: appended when it is
+ * not in it yet. For the transports that do not end here.
+ */
+void shp_openssh_add_command(struct shp_error *error, const char *target);
+
+/*
  * Text on one line: terminal sequences are taken out, every run of space and control characters
  * becomes one space. Cut to size - 1 bytes on a UTF-8 boundary. Returns the length.
  */

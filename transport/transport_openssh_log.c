@@ -216,6 +216,17 @@ static void open_channel(struct shp_openssh_log *log)
     reach(log, SHP_SSH_PHASE_RUNNING);
 }
 
+/* A provider of tokens gave no keys after one asked for its PIN, which ssh may not ask for. */
+static void token_said(struct shp_openssh_log *log, struct text line)
+{
+    struct text rest;
+
+    if (!log->pin_missing || !after(line, "pkcs11_add_provider: provider ", &rest))
+        return;
+    copy(log->token, sizeof(log->token), until(rest, " "));
+    log->pin_missing = false;
+}
+
 /* A line of ssh's without its "debug1: ". */
 static void own_line(struct shp_openssh_log *log, struct text line)
 {
@@ -270,6 +281,7 @@ static void own_line(struct shp_openssh_log *log, struct text line)
         open_channel(log);
     } else {
         agent_said(log, line);
+        token_said(log, line);
     }
 }
 
@@ -330,6 +342,8 @@ static bool other_line(struct shp_openssh_log *log, struct text line)
         }
         return true;
     }
+    if (log->facts->phase < SHP_SSH_PHASE_HOST_KEY && begins(line, "pin required"))
+        log->pin_missing = true;
     look_for_url(log, line);
     return false;
 }

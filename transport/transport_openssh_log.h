@@ -52,6 +52,8 @@ struct shp_openssh_log {
     bool tried_last;            /* the last of `tried` was the last key */
     struct shp_openssh_key key; /* offered last */
     struct shp_openssh_key unsigned_key; /* taken by the server, and never signed with */
+    bool pin_missing;                    /* a token wants its PIN before it lists its keys */
+    char token[200];                     /* provider of such a token; "" for none */
     char url[256];                       /* said last by another than ssh */
     char tried[SHP_OPENSSH_TRIED_BYTES];
 };

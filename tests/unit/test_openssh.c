@@ -509,6 +509,24 @@ static void a_failed_query_is_explained(void **state)
     assert_non_null(strstr(error.cause, "10 s"));
 }
 
+static void the_command_is_added_where_a_person_is_needed(void **state)
+{
+    struct shp_error error;
+
+    (void)state;
+    shp_error_set(&error, SHP_CODE_HOST_KEY_UNKNOWN, NULL, "host key", "not known");
+    error.outcome = SHP_OUTCOME_UNKNOWN;
+    shp_openssh_add_command(&error, "my box");
+    assert_string_equal(error.cause, "not known; try it with: ssh 'my box'");
+    assert_string_equal(error.step, "host key");
+    assert_int_equal(error.outcome, SHP_OUTCOME_UNKNOWN);
+    shp_openssh_add_command(&error, "other");
+    assert_string_equal(error.cause, "not known; try it with: ssh 'my box'");
+    shp_error_set(&error, SHP_CODE_LINK_LOST, NULL, "connection", "gone");
+    shp_openssh_add_command(&error, "box");
+    assert_string_equal(error.cause, "gone");
+}
+
 static void texts_are_made_plain_and_targets_quoted(void **state)
 {
     static const char sequences[] = "\x1b[31;1mred\x1b[0m\r\n\t a\x1b]0;title\x07"
@@ -518,6 +536,8 @@ static void texts_are_made_plain_and_targets_quoted(void **state)
     (void)state;
     shp_openssh_plain(out, sizeof(out), sequences, sizeof(sequences) - 1);
     assert_string_equal(out, "red ab?");
+    shp_openssh_plain(out, sizeof(out), "\\033[31mred\\033[0m a\\033", 24);
+    assert_string_equal(out, "red a\\033");
     assert_int_equal(shp_openssh_plain(out, 4, "abcdef", 6), 3);
     assert_int_equal(shp_openssh_plain(out, sizeof(out), "\x1b[", 2), 0);
     shp_openssh_quote(out, sizeof(out), "ssh://me@box:22");
@@ -543,6 +563,7 @@ int main(void)
         cmocka_unit_test(a_signal_and_a_silent_locked_key_are_explained),
         cmocka_unit_test(waiting_in_vain_is_explained_by_phase),
         cmocka_unit_test(a_failed_query_is_explained),
+        cmocka_unit_test(the_command_is_added_where_a_person_is_needed),
         cmocka_unit_test(texts_are_made_plain_and_targets_quoted),
     };
 
