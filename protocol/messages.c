@@ -393,6 +393,7 @@ static const struct code_info codes[] = {
     {56, SHP_SCOPE_SESSION, "home_missing", "The account has no home directory.", "Give the account a home directory that exists (HOME of a noninteractive login)."},
     {57, SHP_SCOPE_SESSION, "channel_refused", "The SSH server opened no channel for the command.", "Allow a session and a command for this account in the server's configuration."},
     {58, SHP_SCOPE_SESSION, "shell_limits", "The limits of the account keep its shell from starting a program.", "Raise the limit on processes or open files of that account."},
+    {59, SHP_SCOPE_SESSION, "helper_silent", "What was started as the helper did not prove in time that it is one.", "Reconnect; if it repeats, remove the helper on that machine (.pi/agent/shepherdr/bin below HOME, or the helperDir of pi-shepherdr.json)."},
     {60, SHP_SCOPE_CALL, "invalid_call", "The arguments are not a flat object with an action.", "Call agents with {} for the request shapes."},
     {61, SHP_SCOPE_CALL, "unknown_action", "No such action.", "Call agents with {} for the actions."},
     {62, SHP_SCOPE_CALL, "unknown_field", "The action has no such field.", "Call agents with {} for the fields."},
@@ -442,7 +443,7 @@ static const struct code_info no_code = {0, SHP_SCOPE_CALL, "none", "No error.",
 static const struct code_info unknown_code = {-1, SHP_SCOPE_CALL, "unknown_error", "An error that this version does not know.", "Update shepherdr on this side."};
 
 _Static_assert(COUNT(messages) == 20, "messages");
-_Static_assert(COUNT(codes) == 101, "codes");
+_Static_assert(COUNT(codes) == 102, "codes");
 
 const struct shp_message_info *shp_message_find(uint16_t id)
 {

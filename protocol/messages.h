@@ -125,6 +125,7 @@ enum shp_code {
     SHP_CODE_HOME_MISSING = 56, /* The account has no home directory. */
     SHP_CODE_CHANNEL_REFUSED = 57, /* The SSH server opened no channel for the command. */
     SHP_CODE_SHELL_LIMITS = 58, /* The limits of the account keep its shell from starting a program. */
+    SHP_CODE_HELPER_SILENT = 59, /* What was started as the helper did not prove in time that it is one. */
     SHP_CODE_INVALID_CALL = 60, /* The arguments are not a flat object with an action. */
     SHP_CODE_UNKNOWN_ACTION = 61, /* No such action. */
     SHP_CODE_UNKNOWN_FIELD = 62, /* The action has no such field. */

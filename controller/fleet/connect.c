@@ -11,7 +11,8 @@
 #include "protocol/messages.h"
 #include "shp_build_id.h"
 
-static int open_transport(struct machine *machine, char *command, struct shp_transport **out)
+static int open_transport(struct machine *machine, const struct settings *settings, char *command,
+                          struct shp_transport **out)
 {
     const struct fleet *fleet = machine->fleet;
     if (machine->local) {
@@ -23,8 +24,21 @@ static int open_transport(struct machine *machine, char *command, struct shp_tra
         .target = machine->target,
         .command = command,
         .ssh_auth_sock = fleet->context->ssh_auth_sock,
+        .kind = settings->transport,
+        .post_quantum = settings->post_quantum,
     };
     return shp_transport_ssh_new(out, fleet->loop, &options);
+}
+
+/* What the settings ask for and this program does not have is said as such. */
+static bool settings_are_possible(const struct machine *machine, const struct settings *settings,
+                                  struct shp_error *error)
+{
+    if (machine->local || settings->transport != SHP_SSH_LIBSSH || *shp_ssh_libssh_version())
+        return true;
+    shp_error_set(error, SHP_CODE_SETTINGS_INVALID, machine->id, "connect",
+                  "transport is libssh, and this program was built without it");
+    return false;
 }
 
 static char *own_hello(const struct machine *machine)
@@ -48,16 +62,20 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
     struct shp_prelude prelude = {0};
     struct shp_transport *transport = NULL;
     char *command = NULL;
-    char *helper_dir = NULL;
+    struct settings settings;
     if (!fleet->artifacts || fleet->artifacts->len == 0) {
         shp_error_set(error, SHP_CODE_HELPER_MISSING, machine->id, "find helper",
                       "no helper program in %s",
                       fleet->artifacts ? fleet->artifacts->searched : "memory");
         return SHP_ERR_NOT_FOUND;
     }
-    int rc = settings_helper_dir(&helper_dir, fleet->context->agent_dir, machine->id, error);
+    int rc = settings_read(&settings, fleet->context->agent_dir, machine->id, error);
     if (rc != SHP_OK)
         return rc;
+    if (!settings_are_possible(machine, &settings, error)) {
+        settings_fini(&settings);
+        return SHP_ERR_INVALID;
+    }
     struct shp_link_options options = {
         .session = {.role = SHP_ROLE_INITIATOR, .suite = SHP_SUITE_NOISE},
         .prelude = &prelude,
@@ -69,13 +87,13 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
         .artifacts = fleet->artifacts,
         .marker = options.session.marker,
         .build_id = SHP_BUILD_ID,
-        .helper_dir = helper_dir,
+        .helper_dir = settings.helper_dir,
         .probe_only = fleet->probe_only && !machine->may_install,
         .seen = &machine->seen,
     };
     rc = shp_bootstrap_new(&prelude, &command, &bootstrap);
     if (rc == SHP_OK)
-        rc = open_transport(machine, command, &transport);
+        rc = open_transport(machine, &settings, command, &transport);
     if (rc == SHP_ERR_INVALID && prelude.free)
         shp_error_set(error, SHP_CODE_TARGET_INVALID, machine->id, "connect",
                       "the SSH target is empty, has control characters or begins with a dash");
@@ -96,7 +114,7 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
     }
     free(hello);
     free(command);
-    free(helper_dir);
+    settings_fini(&settings);
     return rc;
 }
 
@@ -115,4 +133,19 @@ bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
     else
         return true;
     return false;
+}
+
+void connect_explain(struct shp_error *error)
+{
+    if (error->code != SHP_CODE_TIMEOUT || strcmp(error->step, "handshake") != 0)
+        return;
+    shp_error_set(error, SHP_CODE_HELPER_SILENT, NULL, "handshake",
+                  "no handshake within %d s of its ready line",
+                  SHP_LIMIT_HANDSHAKE_TIMEOUT_MS / 1000);
+}
+
+bool connect_was_crowded(const struct machine *machine, const struct shp_error *error)
+{
+    return !machine->local && error->code == SHP_CODE_CONNECT_FAILED &&
+           machine->ssh.phase == SHP_SSH_PHASE_KEX;
 }

@@ -11,8 +11,8 @@
 #include "controller/fleet/machine.h"
 
 /*
- * Open a link with the bootstrap as its prelude: local over a pipe to /bin/sh, remote over
- * OpenSSH, the same command line. *error: helper_missing, settings_invalid,
+ * Open a link with the bootstrap as its prelude: local over a pipe to /bin/sh, remote over SSH as
+ * the settings say, the same command line. *error: helper_missing, settings_invalid,
  * target_invalid.
  */
 int connect_open(struct machine *machine, const struct shp_link_callbacks *callbacks,
@@ -21,5 +21,15 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
 /* Check the helper's hello (NULL: not an object); *error: build_mismatch, protocol_error. */
 bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
                           struct shp_error *error);
+
+/* What the end of a link before its session means to a person: a handshake that nobody answered is
+ * not the deadline of a request. */
+void connect_explain(struct shp_error *error);
+
+/*
+ * The server closed the connection before the login (MaxStartups, a full accept queue): nothing is
+ * wrong but the moment.
+ */
+bool connect_was_crowded(const struct machine *machine, const struct shp_error *error);
 
 #endif

@@ -289,6 +289,7 @@ static void on_established(struct shp_link *link, const char *peer_hello, void *
     if (ssh)
         machine->ssh = *ssh;
     machine->generation++;
+    machine->crowded = 0;
     machine->reason = (struct shp_error){0};
     machine->connected_at_ms = uv_now(machine->fleet->loop);
     machine->last_seen_unix_ms = clock_unix_ms();
@@ -348,6 +349,20 @@ static void on_writable(struct shp_link *link, void *user)
         waiting_flush(machine, NULL);
 }
 
+/* Many machines behind one server are refused by their own number: calls wait for a later start. */
+static bool repeat_crowded(struct machine *machine)
+{
+    if (!machine->waiting || !machine->enabled || machine->crowded >= MACHINE_CROWDED_MAX ||
+        !connect_was_crowded(machine, &machine->reason)) {
+        machine->crowded = 0;
+        return false;
+    }
+    machine->crowded++;
+    uint32_t span = (uint32_t)machine->crowded * MACHINE_CROWDED_MS;
+    uv_timer_start(&machine->retry, on_retry, span / 2 + randombytes_uniform(span), 0);
+    return true;
+}
+
 static void on_closed(struct shp_link *link, const struct shp_error *error,
                       const struct shp_transport_end *end, void *user)
 {
@@ -371,6 +386,8 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
         shp_error_set(&machine->reason, SHP_CODE_LINK_LOST, machine->id, "link",
                       "the helper ended%s%s", end && *end->diagnostic ? ": " : "",
                       end ? end->diagnostic : "");
+    if (!was_connected)
+        connect_explain(&machine->reason);
     shp_error_add_machine(&machine->reason, machine->id);
     set_state(machine, MACHINE_WAITING);
     /* What was asked for since an established link broke has had no attempt of its own yet. */
@@ -378,6 +395,8 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
         machine_connect(machine);
         return;
     }
+    if (repeat_crowded(machine))
+        return;
     struct shp_error unavailable = {0};
     machine_unavailable(machine, &unavailable);
     waiting_flush(machine, &unavailable);
@@ -406,6 +425,8 @@ void machine_connect(struct machine *machine)
     machine->reason = error;
     shp_error_add_machine(&machine->reason, machine->id);
     set_state(machine, MACHINE_WAITING);
+    if (repeat_crowded(machine))
+        return;
     struct shp_error unavailable = {0};
     machine_unavailable(machine, &unavailable);
     waiting_flush(machine, &unavailable);

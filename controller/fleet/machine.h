@@ -27,6 +27,8 @@
 #define MACHINE_WAITING_MAX 1024
 #define MACHINE_BACKOFF_MIN_MS 1000
 #define MACHINE_BACKOFF_MAX_MS 120000
+#define MACHINE_CROWDED_MAX 6 /* such starts are repeated this often before calls are told */
+#define MACHINE_CROWDED_MS 250
 #define MACHINE_STABLE_MS 60000
 
 enum machine_state {
@@ -74,6 +76,7 @@ struct machine {
     uint64_t connected_at_ms;
     uint64_t last_seen_unix_ms;
     uint32_t backoff_ms;
+    int crowded; /* starts in a row that a full server refused */
     struct shp_bootstrap_seen seen; /* by the last bootstrap */
     /* facts of the helper's hello */
     char *home;
