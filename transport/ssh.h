@@ -63,6 +63,9 @@ struct shp_ssh_facts {
 /* Not empty, at most 512 bytes, no control characters, does not begin with '-'. */
 bool shp_openssh_target_ok(const char *target);
 
+/* Version of the libssh that is built in; "" without one. */
+const char *shp_ssh_libssh_version(void);
+
 /* INVALID: a target that is refused, no command, libssh asked for and not built in. */
 int shp_transport_ssh_new(struct shp_transport **out, uv_loop_t *loop,
                           const struct shp_ssh_options *options);

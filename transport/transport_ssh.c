@@ -664,6 +664,11 @@ int shp_transport_ssh_new(struct shp_transport **out, uv_loop_t *loop,
     return SHP_OK;
 }
 
+const char *shp_ssh_libssh_version(void)
+{
+    return shp_libssh_version();
+}
+
 const struct shp_ssh_facts *shp_transport_ssh_facts(const struct shp_transport *transport)
 {
     const struct chooser *chooser = (const struct chooser *)transport;

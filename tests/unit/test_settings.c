@@ -28,25 +28,52 @@ static void write_settings(const char *root, const char *text)
 static void assert_dir(const char *root, const char *wanted)
 {
     struct shp_error error = {0};
-    char *dir = NULL;
-    assert_int_equal(settings_helper_dir(&dir, root, MACHINE, &error), SHP_OK);
+    struct settings settings;
+    assert_int_equal(settings_read(&settings, root, MACHINE, &error), SHP_OK);
     if (wanted)
-        assert_string_equal(dir, wanted);
+        assert_string_equal(settings.helper_dir, wanted);
     else
-        assert_null(dir);
-    free(dir);
+        assert_null(settings.helper_dir);
+    settings_fini(&settings);
 }
 
 static void assert_invalid(const char *root, const char *cause)
 {
     struct shp_error error = {0};
-    char *dir = NULL;
-    assert_int_equal(settings_helper_dir(&dir, root, MACHINE, &error), SHP_ERR_INVALID);
+    struct settings settings;
+    assert_int_equal(settings_read(&settings, root, MACHINE, &error), SHP_ERR_INVALID);
     assert_int_equal(error.code, SHP_CODE_SETTINGS_INVALID);
     assert_string_equal(error.machine, MACHINE);
     assert_non_null(strstr(error.cause, SETTINGS_FILE_NAME));
     assert_non_null(strstr(error.cause, cause));
-    assert_null(dir);
+    assert_null(settings.helper_dir);
+}
+
+static void assert_ssh(const char *root, const char *text, enum shp_ssh_kind transport,
+                       bool post_quantum)
+{
+    struct shp_error error = {0};
+    struct settings settings;
+    write_settings(root, text);
+    assert_int_equal(settings_read(&settings, root, MACHINE, &error), SHP_OK);
+    assert_int_equal(settings.transport, transport);
+    assert_int_equal(settings.post_quantum, post_quantum);
+    settings_fini(&settings);
+}
+
+static void a_transport_is_set_for_all_or_for_one_machine(void **state)
+{
+    assert_ssh(*state, "{}", SHP_SSH_AUTO, false);
+    assert_ssh(*state, "{\"transport\":\"auto\"}", SHP_SSH_AUTO, false);
+    assert_ssh(*state, "{\"transport\":\"openssh\",\"postQuantum\":\"prefer\"}", SHP_SSH_OPENSSH,
+               false);
+    assert_ssh(*state, "{\"transport\":\"libssh\",\"postQuantum\":\"require\"}", SHP_SSH_LIBSSH,
+               true);
+    assert_ssh(*state, "{\"transport\":{\"" MACHINE "\":\"libssh\",\"default\":\"openssh\"}}",
+               SHP_SSH_LIBSSH, false);
+    assert_ssh(*state, "{\"transport\":{\"other\":\"libssh\",\"default\":\"openssh\"}}",
+               SHP_SSH_OPENSSH, false);
+    assert_ssh(*state, "{\"transport\":{\"other\":\"libssh\"}}", SHP_SSH_AUTO, false);
 }
 
 static void a_directory_is_set_for_its_machine_only(void **state)
@@ -68,6 +95,12 @@ static void malformed_settings_are_named(void **state)
     assert_invalid(*state, "not a JSON object");
     write_settings(*state, "{\"helperDir\":\"/opt/x\"}");
     assert_invalid(*state, "helperDir is not an object");
+    write_settings(*state, "{\"transport\":\"telnet\"}");
+    assert_invalid(*state, "transport is not");
+    write_settings(*state, "{\"transport\":{\"" MACHINE "\":1}}");
+    assert_invalid(*state, "transport is not");
+    write_settings(*state, "{\"postQuantum\":true,\"helperDir\":{\"" MACHINE "\":\"/opt/x\"}}");
+    assert_invalid(*state, "postQuantum is not");
     static const char *const bad[] = {
         "7", "\"\"", "\"opt/x\"", "\"/opt/x y\"", "\"/opt/$(id)\"", "\"/opt/'x\""};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -108,6 +141,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_directory_is_set_for_its_machine_only, temp_root_setup,
                                         temp_root_teardown),
+        cmocka_unit_test_setup_teardown(a_transport_is_set_for_all_or_for_one_machine,
+                                        temp_root_setup, temp_root_teardown),
         cmocka_unit_test_setup_teardown(malformed_settings_are_named, temp_root_setup,
                                         temp_root_teardown),
         cmocka_unit_test_setup_teardown(a_connect_follows_them, temp_root_setup,
