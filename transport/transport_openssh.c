@@ -45,6 +45,7 @@ struct openssh {
     uv_timer_t timer; /* of the query, then of the login */
     uint64_t login_until;
     bool no_agent;
+    bool no_control;
     bool running; /* the connection, no longer the query */
     bool heard;
     bool by_us;
@@ -371,6 +372,8 @@ static int new_child(struct openssh *ssh)
         shp_openssh_insert(argv, ssh->kex);
     if (ssh->no_agent)
         shp_openssh_insert(argv, "-oIdentityAgent=none");
+    if (ssh->no_control)
+        shp_openssh_insert(argv, "-oControlPath=none");
     options.argv = (char *const *)(uintptr_t)argv; /* copied, not written to */
     err = shp_transport_process_new(&ssh->child, ssh->base.loop, &options);
     if (err != 0)
@@ -515,6 +518,7 @@ int shp_transport_openssh_prepare(struct shp_transport *transport,
     snprintf(ssh->facts.transport, sizeof(ssh->facts.transport), "%s", ops.name);
     ssh->optional = prepared->optional;
     ssh->no_agent = prepared->no_agent;
+    ssh->no_control = prepared->no_control;
     ssh->running = true;
     return SHP_OK;
 }

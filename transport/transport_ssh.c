@@ -50,6 +50,8 @@ struct chooser {
     unsigned optional;
     bool no_ssh; /* there is no ssh program */
     bool by_us;
+    bool choose_libssh; /* unless the user's own connection can be shared */
+    bool no_control;    /* that one does not answer */
     bool libssh_runs;
     struct shp_ssh_config config;
     struct shp_ssh_files files;
@@ -272,6 +274,7 @@ static void run_openssh(struct chooser *chooser, const char *agent, bool no_agen
         .optional = chooser->optional,
         .kex = chooser->post_quantum ? chooser->kex : NULL,
         .no_agent = no_agent,
+        .no_control = chooser->no_control,
     };
     int err;
 
@@ -375,25 +378,43 @@ static enum shp_ssh_fit judge(struct chooser *chooser)
     return of_files;
 }
 
+static void start_chosen(struct chooser *chooser)
+{
+    if (chooser->choose_libssh)
+        start_libssh(chooser);
+    else
+        start_openssh(chooser);
+}
+
 static void on_control(const struct shp_ssh_run_end *end, void *user)
 {
+    static const char stopped[] = "the user's running connection (ControlPath) does not answer";
     struct chooser *chooser = user;
+    size_t used = strlen(chooser->facts.reason);
 
     chooser->run = NULL;
     if (chooser->by_us) {
         fail(chooser, 0, "", "", "");
     } else if (end->started && !end->timed_out && end->exit_status == 0 && end->term_signal == 0) {
-        set_reason(chooser, "a running connection of the user's is shared (ControlPath)");
+        if (chooser->choose_libssh)
+            set_reason(chooser, "a running connection of the user's is shared (ControlPath)");
         start_openssh(chooser);
     } else {
-        if (end->timed_out)
-            set_reason(chooser, "the user's running connection (ControlPath) does not answer");
-        start_libssh(chooser);
+        chooser->no_control = end->timed_out;
+        if (end->timed_out && chooser->choose_libssh)
+            set_reason(chooser, stopped);
+        else if (end->timed_out)
+            snprintf(chooser->facts.reason + used, sizeof(chooser->facts.reason) - used, "; %s",
+                     stopped);
+        start_chosen(chooser);
     }
 }
 
-/* Whether the user's own connection runs: only ssh knows where its socket is. */
-static void ask_control(struct chooser *chooser)
+/*
+ * Whether the user's own connection runs: only ssh knows where its socket is, and it would wait for
+ * ever for one that is stopped. The same commands of the configuration run as in the query.
+ */
+static void start_after_control(struct chooser *chooser, bool libssh)
 {
     const char *argv[] = {chooser->ssh,
                           "-O",
@@ -404,10 +425,13 @@ static void ask_control(struct chooser *chooser)
                           "--",
                           chooser->target,
                           NULL};
+    uint64_t query_ms = uv_now(chooser->base.loop) - (chooser->query_until - QUERY_MS);
 
-    if (shp_ssh_run_start(&chooser->run, chooser->base.loop, argv, chooser->auth_sock, CONTROL_MS,
-                          on_control, chooser) != SHP_OK)
-        start_libssh(chooser);
+    chooser->choose_libssh = libssh;
+    if (chooser->config.control_path == NULL ||
+        shp_ssh_run_start(&chooser->run, chooser->base.loop, argv, chooser->auth_sock,
+                          (uint32_t)(CONTROL_MS + query_ms), on_control, chooser) != SHP_OK)
+        start_chosen(chooser);
 }
 
 static void choose_libssh(struct chooser *chooser)
@@ -429,20 +453,17 @@ static void choose(struct chooser *chooser)
 {
     if (chooser->kind == SHP_SSH_OPENSSH) {
         set_reason(chooser, "the settings say openssh");
-        start_openssh(chooser);
+        start_after_control(chooser, false);
     } else if (chooser->kind == SHP_SSH_LIBSSH) {
         choose_libssh(chooser);
     } else if (!shp_libssh_available()) {
         set_reason(chooser, "this program was built without libssh");
-        start_openssh(chooser);
+        start_after_control(chooser, false);
     } else if (judge(chooser) != SHP_SSH_FIT_ALL) {
-        start_openssh(chooser);
+        start_after_control(chooser, false);
     } else {
         set_reason(chooser, "libssh honours all of the configuration");
-        if (chooser->config.control_path != NULL)
-            ask_control(chooser);
-        else
-            start_libssh(chooser);
+        start_after_control(chooser, true);
     }
 }
 

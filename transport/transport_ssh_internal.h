@@ -10,6 +10,7 @@ struct shp_openssh_prepared {
     unsigned optional;                 /* mask of options that this client takes */
     const char *kex;                   /* NULL, or the only key exchanges to offer; copied */
     bool no_agent;                     /* keep ssh from the agent of its configuration */
+    bool no_control;                   /* and from the connection that it would share */
 };
 
 /* Before open. */
