@@ -125,6 +125,14 @@ static void an_orderly_command_has_no_error(void **state)
     assert_string_equal(attempt.resolved.hostname, "127.0.0.1");
     assert_int_equal(attempt.resolved.port, sshd.port);
     assert_int_equal(attempt.resolved.proxy[0], 0);
+    assert_int_equal(attempt.resolved.phase, SHP_SSH_PHASE_RUNNING);
+    assert_string_equal(attempt.resolved.address, "127.0.0.1");
+    assert_string_equal(attempt.resolved.auth_offered, "publickey");
+    assert_string_equal(attempt.resolved.auth_used, "publickey");
+    assert_int_equal(attempt.resolved.keys_tried, 1);
+    assert_true(attempt.resolved.kex[0] != 0);
+    assert_non_null(strstr(attempt.resolved.host_key, "ssh-ed25519 SHA256:"));
+    assert_string_equal(attempt.diagnostic, "");
 }
 
 static void an_unknown_host_key_is_named(void **state)
@@ -148,7 +156,7 @@ static void a_refused_key_is_named(void **state)
 static void a_refused_connection_is_named(void **state)
 {
     (void)state;
-    expect("refused", SHP_CODE_CONNECT_FAILED);
+    expect("refused", SHP_CODE_CONNECT_REFUSED);
 }
 
 static void a_name_without_address_is_named(void **state)
@@ -227,7 +235,7 @@ static void a_broken_configuration_is_named(void **state)
     fclose(script);
     chmod(path, 0700);
     run(&attempt, "good", "echo hello", path);
-    assert_int_equal(attempt.error.code, SHP_CODE_CONNECT_FAILED);
+    assert_int_equal(attempt.error.code, SHP_CODE_SSH_CONFIG_FAILED);
     assert_non_null(strstr(attempt.error.cause, "nosuchthing"));
 }
 

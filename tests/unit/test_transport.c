@@ -345,50 +345,6 @@ static void a_socket_path_that_is_missing_or_too_long_is_told(void **state)
 
 /* ---- texts of ssh ------------------------------------------------------------------------- */
 
-static void ends_of_ssh_are_classified(void **state)
-{
-    static const struct {
-        int status;
-        bool heard;
-        const char *text;
-        int code;
-    } rows[] = {
-        {0, true, "", 0},
-        {255, false, "Host key verification failed.", SHP_CODE_HOST_KEY_UNKNOWN},
-        {255, false,
-         "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @ Host key verification failed.",
-         SHP_CODE_HOST_KEY_CHANGED},
-        {255, false, "No ED25519 host key is known for box and you have requested strict checking.",
-         SHP_CODE_HOST_KEY_UNKNOWN},
-        {255, false, "u@box: Permission denied (publickey).", SHP_CODE_LOGIN_DENIED},
-        {255, false, "Received disconnect from ::1 port 22:2: Too many authentication failures",
-         SHP_CODE_LOGIN_DENIED},
-        {255, false, "ssh: Could not resolve hostname box: Name or service not known",
-         SHP_CODE_NAME_UNRESOLVED},
-        {255, false, "ssh: connect to host box port 22: Connection refused",
-         SHP_CODE_CONNECT_FAILED},
-        {255, false, "ssh: connect to host box port 22: Connection timed out",
-         SHP_CODE_CONNECT_FAILED},
-        {255, false, "kex_exchange_identification: Connection closed by remote host",
-         SHP_CODE_CONNECT_FAILED},
-        {255, false, "Connection to box closed by remote host.", SHP_CODE_LINK_LOST},
-        {255, true, "Timeout, server box not responding.", SHP_CODE_LINK_LOST},
-        {255, true, "Permission denied (publickey).", SHP_CODE_LINK_LOST},
-        {126, false, "sh: 1: exec: /x: Permission denied", SHP_CODE_LINK_LOST},
-        {255, false, "", SHP_CODE_CONNECT_FAILED},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        int code = shp_openssh_classify(rows[i].status, 0, rows[i].heard, rows[i].text);
-
-        if (code != rows[i].code)
-            fail_msg("%s: %s instead of %s", rows[i].text, shp_code_name(code),
-                     shp_code_name(rows[i].code));
-    }
-    assert_int_equal(shp_openssh_classify(0, SIGKILL, true, ""), SHP_CODE_LINK_LOST);
-}
-
 static void the_query_is_parsed_and_bounded(void **state)
 {
     static const char text[] = "host box\nuser me\nhostname box.example\nport 2222\n"
@@ -466,7 +422,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_mode_of_a_shared_descriptor_is_restored),
         cmocka_unit_test(descriptor_1_is_taken_away_from_the_rest_of_the_process),
         cmocka_unit_test(a_socket_path_that_is_missing_or_too_long_is_told),
-        cmocka_unit_test(ends_of_ssh_are_classified),
         cmocka_unit_test(the_query_is_parsed_and_bounded),
         cmocka_unit_test(refused_options_are_recognised),
         cmocka_unit_test(the_target_stands_behind_the_options),
