@@ -132,10 +132,14 @@ export class ConnectRig {
     /** Rows of `shepherdr machines --json`, by name. */
     async machines(): Promise<Map<string, MachineRow>> {
         const { stdout, stderr } = await this.shepherdr(["machines", "--json"]);
-        const rows = JSON.parse(stdout || "null") as { machines: MachineRow[] } | MachineRow[] | null;
-        assert.ok(rows !== null, stderr);
-        const list = Array.isArray(rows) ? rows : rows.machines;
-        return new Map(list.map((row) => [row.label, row]));
+        assert.notEqual(stdout, "", stderr);
+        return this.rows(stdout);
+    }
+
+    /** What `shepherdr machines --json` printed, by name. */
+    rows(stdout: string): Map<string, MachineRow> {
+        const rows = JSON.parse(stdout) as MachineRow[];
+        return new Map(rows.map((row) => [row.label, row]));
     }
 
     /** The row of one machine. */
