@@ -76,12 +76,17 @@ static const char *after(const char *line, const char *word)
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-/* What sh, the programs it starts and the loader say when a limit of the account stops them. */
-static bool is_limit(const char *text)
+bool shp_bootstrap_names_limit(const char *text)
 {
-    static const char *const words[] = {
-        "annot fork",       "an't fork",           "fork: ",
-        "Pipe call failed", "Too many open files", "Cannot allocate memory"};
+    /* sh, bash, busybox; then the loader, for descriptors and for address space */
+    static const char *const words[] = {"annot fork",
+                                        "an't fork",
+                                        "fork: ",
+                                        "Pipe call failed",
+                                        "Too many open files",
+                                        "annot allocate memory",
+                                        "Error 24",
+                                        "failed to map segment"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strstr(text, words[i]))
             return true;
@@ -97,7 +102,7 @@ static int code_of_write(const char *text)
         return SHP_CODE_INSTALL_NO_SPACE;
     if (strstr(text, "ead-only file system"))
         return SHP_CODE_INSTALL_READ_ONLY;
-    return is_limit(text) ? SHP_CODE_SHELL_LIMITS : SHP_CODE_INSTALL_FAILED;
+    return shp_bootstrap_names_limit(text) ? SHP_CODE_SHELL_LIMITS : SHP_CODE_INSTALL_FAILED;
 }
 
 /*
@@ -111,7 +116,7 @@ static int code_of_check(const char *text)
         return SHP_CODE_INSTALL_NOEXEC;
     if (strstr(text, "digest"))
         return SHP_CODE_INSTALL_CORRUPT;
-    if (is_limit(text))
+    if (shp_bootstrap_names_limit(text))
         return SHP_CODE_SHELL_LIMITS;
     if (strstr(text, "format") || strstr(text, "yntax error") || strstr(text, "not found"))
         return SHP_CODE_ARCH_UNSUPPORTED;
@@ -160,7 +165,8 @@ static void remote_failure(const struct bootstrap *bootstrap, const char *text,
     if (!rest)
         rest = text;
     shp_text_clean(clean, sizeof(clean), rest, strlen(rest));
-    shp_error_set(error, code, NULL, "install helper", "%s", clean);
+    shp_error_set(error, code, NULL, "install helper", "%s",
+                  *clean ? clean : "the machine gave no reason");
 }
 
 static void ended_early(struct bootstrap *bootstrap, bool ended, struct shp_error *error)
@@ -168,7 +174,7 @@ static void ended_early(struct bootstrap *bootstrap, bool ended, struct shp_erro
     char noise[SHP_ERROR_CAUSE_MAX - 128];
     shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
     const char *printed = *noise ? "; it printed: " : "";
-    if (is_limit(noise))
+    if (shp_bootstrap_names_limit(noise))
         shp_error_set(error, SHP_CODE_SHELL_LIMITS, NULL, "start helper", "%s", noise);
     else if (*bootstrap->tried)
         shp_error_set(error, SHP_CODE_INSTALL_FOREIGN_FILE, NULL, "start helper",

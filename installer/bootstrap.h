@@ -54,4 +54,7 @@ int shp_bootstrap_new(struct shp_prelude *prelude, char **command,
  * command line unquoted). */
 bool shp_bootstrap_directory_valid(const char *path);
 
+/* Whether sh, or what starts a program, says in text that a limit of the account stops it. */
+bool shp_bootstrap_names_limit(const char *text);
+
 #endif

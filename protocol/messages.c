@@ -392,7 +392,7 @@ static const struct code_info codes[] = {
     {55, SHP_SCOPE_SESSION, "install_read_only", "The home directory is on a read-only file system.", "Mount it writable, or name another directory for this machine under helperDir in pi-shepherdr.json."},
     {56, SHP_SCOPE_SESSION, "home_missing", "The account has no home directory.", "Give the account a home directory that exists (HOME of a noninteractive login)."},
     {57, SHP_SCOPE_SESSION, "channel_refused", "The SSH server opened no channel for the command.", "Allow a session and a command for this account in the server's configuration."},
-    {58, SHP_SCOPE_SESSION, "shell_limits", "The limits of the account keep its shell from starting a program.", "Raise the limit on processes or open files of that account."},
+    {58, SHP_SCOPE_SESSION, "shell_limits", "The limits of the account keep its shell from starting a program.", "Raise the limit on processes, open files or memory of that account."},
     {59, SHP_SCOPE_SESSION, "helper_silent", "What was started as the helper did not prove in time that it is one.", "Reconnect; if it repeats, remove the helper on that machine (.pi/agent/shepherdr/bin below HOME, or the helperDir of pi-shepherdr.json)."},
     {60, SHP_SCOPE_CALL, "invalid_call", "The arguments are not a flat object with an action.", "Call agents with {} for the request shapes."},
     {61, SHP_SCOPE_CALL, "unknown_action", "No such action.", "Call agents with {} for the actions."},

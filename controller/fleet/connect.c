@@ -137,11 +137,13 @@ bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
 
 void connect_explain(struct shp_error *error)
 {
-    if (error->code != SHP_CODE_TIMEOUT || strcmp(error->step, "handshake") != 0)
-        return;
-    shp_error_set(error, SHP_CODE_HELPER_SILENT, NULL, "handshake",
-                  "no handshake within %d s of its ready line",
-                  SHP_LIMIT_HANDSHAKE_TIMEOUT_MS / 1000);
+    if (error->code == SHP_CODE_TIMEOUT && strcmp(error->step, "handshake") == 0)
+        shp_error_set(error, SHP_CODE_HELPER_SILENT, NULL, "handshake",
+                      "no handshake within %d s of its ready line",
+                      SHP_LIMIT_HANDSHAKE_TIMEOUT_MS / 1000);
+    else if ((error->code == SHP_CODE_SHELL_REFUSED || error->code == SHP_CODE_SHELL_SLOW) &&
+             shp_bootstrap_names_limit(error->cause))
+        error->code = SHP_CODE_SHELL_LIMITS;
 }
 
 bool connect_was_crowded(const struct machine *machine, const struct shp_error *error)

@@ -22,8 +22,10 @@ int connect_open(struct machine *machine, const struct shp_link_callbacks *callb
 bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
                           struct shp_error *error);
 
-/* What the end of a link before its session means to a person: a handshake that nobody answered is
- * not the deadline of a request. */
+/*
+ * What the end of a link before its session means to a person: a handshake that nobody answered is
+ * not the deadline of a request, and a login shell that a limit stopped refused nothing.
+ */
 void connect_explain(struct shp_error *error);
 
 /*
