@@ -174,7 +174,7 @@ export const ERRORS = {
   install_read_only: { code: 55, scope: "session", doc: "The home directory is on a read-only file system.", next: "Mount it writable, or name another directory for this machine under helperDir in pi-shepherdr.json." },
   home_missing: { code: 56, scope: "session", doc: "The account has no home directory.", next: "Give the account a home directory that exists (HOME of a noninteractive login)." },
   channel_refused: { code: 57, scope: "session", doc: "The SSH server opened no channel for the command.", next: "Allow a session and a command for this account in the server's configuration." },
-  shell_limits: { code: 58, scope: "session", doc: "The limits of the account keep its shell from starting a program.", next: "Raise the limit on processes or open files of that account." },
+  shell_limits: { code: 58, scope: "session", doc: "The limits of the account keep its shell from starting a program.", next: "Raise the limit on processes, open files or memory of that account." },
   helper_silent: { code: 59, scope: "session", doc: "What was started as the helper did not prove in time that it is one.", next: "Reconnect; if it repeats, remove the helper on that machine (.pi/agent/shepherdr/bin below HOME, or the helperDir of pi-shepherdr.json)." },
   invalid_call: { code: 60, scope: "call", doc: "The arguments are not a flat object with an action.", next: "Call agents with {} for the request shapes." },
   unknown_action: { code: 61, scope: "call", doc: "No such action.", next: "Call agents with {} for the actions." },
