@@ -76,7 +76,7 @@ struct machine {
     uint64_t connected_at_ms;
     uint64_t last_seen_unix_ms;
     uint32_t backoff_ms;
-    int crowded; /* starts in a row that a full server refused */
+    int crowded;                    /* starts in a row that a full server refused */
     struct shp_bootstrap_seen seen; /* by the last bootstrap */
     /* facts of the helper's hello */
     char *home;
