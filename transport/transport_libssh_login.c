@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "transport/transport_libssh_agent.h"
+#include "transport/transport_openssh_log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +100,20 @@ struct login {
     int result; /* of the last try */
 };
 
+/* The server's banner names a page that a person has to open before it answers. */
+static bool waits_at_url(struct shp_libssh_run *run)
+{
+    char *banner = ssh_get_issue_banner(run->session);
+    char url[256];
+    bool found = banner != NULL && shp_openssh_find_url(url, sizeof(url), banner, strlen(banner));
+
+    if (found)
+        shp_error_set(&run->error, SHP_CODE_INTERACTION_REQUIRED, NULL, "login",
+                      "the login waits for a person at %s", url);
+    ssh_string_free_char(banner);
+    return found;
+}
+
 /* Repeats a call until libssh has an answer; false: there will be none, and the error is set. */
 static bool settle(struct login *login, int rc)
 {
@@ -113,9 +128,10 @@ static bool settle(struct login *login, int rc)
     case SHP_LIBSSH_CANCELLED:
         break;
     case SHP_LIBSSH_TIMEOUT:
-        shp_error_set(&run->error, SHP_CODE_LOGIN_SLOW, NULL, "login",
-                      "the login did not end in %d s%s%s", SHP_LIBSSH_AUTH_MS / 1000,
-                      run->facts.agent[0] != '\0' ? "; agent: " : "", run->facts.agent);
+        if (!waits_at_url(run))
+            shp_error_set(&run->error, SHP_CODE_LOGIN_SLOW, NULL, "login",
+                          "the login did not end in %d s%s%s", SHP_LIBSSH_AUTH_MS / 1000,
+                          run->facts.agent[0] != '\0' ? "; agent: " : "", run->facts.agent);
         break;
     case SHP_LIBSSH_GONE:
         shp_libssh_fail(run, SHP_CODE_LOGIN_DENIED, "login",

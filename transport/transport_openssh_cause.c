@@ -239,9 +239,16 @@ static void explain_unsigned(struct shp_error *error, const struct view *view)
 {
     const struct shp_openssh_key *key = &view->log->unsigned_key;
     char word[300];
+    char missing[300];
 
     shp_openssh_quote(word, sizeof(word), key->name);
-    if (says(view, "signing failed") && (key->of_agent || says(view, "agent refused operation")))
+    snprintf(missing, sizeof(missing), "no such identity: %s:", key->name);
+    if (says(view, missing))
+        shp_error_set(error, SHP_CODE_LOGIN_DENIED, NULL, "login",
+                      "the server takes the key %s, but its private file is missing, and no agent "
+                      "holds it",
+                      key->name);
+    else if (says(view, "signing failed") && (key->of_agent || says(view, "agent refused operation")))
         shp_error_set(error, SHP_CODE_INTERACTION_REQUIRED, NULL, "login",
                       "the agent refused to sign with the key %s: it is locked, or its question "
                       "was not answered; answer it while you run: ssh %s",

@@ -287,20 +287,27 @@ static void own_line(struct shp_openssh_log *log, struct text line)
 
 /* ---- what others say ---------------------------------------------------------------------- */
 
-static void look_for_url(struct shp_openssh_log *log, struct text line)
+bool shp_openssh_find_url(char *out, size_t size, const char *text, size_t len)
 {
-    const char *found = memmem(line.at, line.len, "https://", 8);
+    const char *found = memmem(text, len, "https://", 8);
     struct text url;
 
     if (found == NULL)
-        found = memmem(line.at, line.len, "http://", 7);
+        found = memmem(text, len, "http://", 7);
     if (found == NULL)
-        return;
-    url = until(behind(line, (size_t)(found - line.at)), " \t\r\n\"'<>()[]{}`\\\x1b\x07");
+        return false;
+    url =
+        until((struct text){found, len - (size_t)(found - text)}, " \t\r\n\"'<>()[]{}`\\\x1b\x07");
     while (url.len > 0 && strchr(".,;:!", url.at[url.len - 1]) != NULL)
         url.len--;
-    copy(log->url, sizeof(log->url), url);
-    log->url_waits = true;
+    copy(out, size, url);
+    return true;
+}
+
+static void look_for_url(struct shp_openssh_log *log, struct text line)
+{
+    if (shp_openssh_find_url(log->url, sizeof(log->url), line.at, line.len))
+        log->url_waits = true;
 }
 
 static bool skip_number(struct text *text)

@@ -63,4 +63,7 @@ void shp_openssh_log_feed(struct shp_openssh_log *log, const char *data, size_t 
 /* No more comes, or the text is wanted as it is: a line without its end counts. */
 void shp_openssh_log_flush(struct shp_openssh_log *log);
 
+/* The first URL of a text, without what ends a sentence behind it. False: none. */
+bool shp_openssh_find_url(char *out, size_t size, const char *text, size_t len);
+
 #endif

@@ -244,10 +244,16 @@ test("T10: an encrypted key without an agent names the key and ssh-add, and the 
     const bare = await newKey(path.join(rig.dir, "no-public-half"), "secret of the test");
     for (const key of [plain, bare]) authorize(sshd.dir, `${key}.pub`);
     fs.rmSync(`${bare}.pub`);
+    /* The server takes this one too, but there is nothing to unlock. */
+    const gone = await newKey(path.join(rig.dir, "gone"));
+    authorize(sshd.dir, `${gone}.pub`);
+    fs.rmSync(gone);
+    const half = addKinds(rig, { name: "half", sshd, client: [`IdentityFile ${gone}`] }, OPENSSH);
     const one = addKinds(rig, { name: "public", sshd, client: [`IdentityFile ${plain}`] }, EITHER);
     const two = addKinds(rig, { name: "bare", sshd, client: [`IdentityFile ${bare}`] }, EITHER);
     dropUserKey(sshd);
     const rows = await rig.machines();
+    assertAllFailed(rows, half, "login_denied", /gone, but its private file is missing/);
     assertAllFailed(rows, one, "key_locked", /ssh-add \S*public-half/);
     assertAllFailed(rows, two, "key_locked", /ssh-add \S*no-public-half/);
     for (const row of [...rowsOf(rows, one), ...rowsOf(rows, two)]) assert.equal(row.status, "action_required");

@@ -334,6 +334,26 @@ static const struct row ends[] = {
      false,
      SHP_CODE_KEY_LOCKED,
      {"the key /h/my key", "ssh-add '/h/my key'"}},
+    {TO_OFFER("publickey") OFFER ACCEPT
+     "no such identity: /h/my key: No such file or directory\r\n" DENIED("publickey"),
+     255,
+     false,
+     SHP_CODE_LOGIN_DENIED,
+     {"/h/my key", "private file is missing"}},
+    {"debug1: Connection established.\r\npin required\n"
+     "debug1: pkcs11_add_provider: provider /l/p.so returned no keys\r\n" TO_OFFER("publickey")
+         DENIED("publickey"),
+     255,
+     false,
+     SHP_CODE_KEY_LOCKED,
+     {"PIN", "ssh-add -s /l/p.so"}},
+    /* Without the question for a PIN, and said by the server, it is no token that waits. */
+    {"debug1: pkcs11_add_provider: provider /l/p.so returned no keys\r\n" TO_OFFER(
+         "publickey") "pin required\n" DENIED("publickey"),
+     255,
+     false,
+     SHP_CODE_LOGIN_DENIED,
+     {"no key to offer"}},
     {TO_OFFER("publickey") OFFER ACCEPT OFFER_AGENT
      "debug1: Authentications that can continue: publickey\r\n" DENIED("publickey"),
      255,
