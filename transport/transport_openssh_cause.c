@@ -248,7 +248,8 @@ static void explain_unsigned(struct shp_error *error, const struct view *view)
                       "the server takes the key %s, but its private file is missing, and no agent "
                       "holds it",
                       key->name);
-    else if (says(view, "signing failed") && (key->of_agent || says(view, "agent refused operation")))
+    else if (says(view, "signing failed") &&
+             (key->of_agent || says(view, "agent refused operation")))
         shp_error_set(error, SHP_CODE_INTERACTION_REQUIRED, NULL, "login",
                       "the agent refused to sign with the key %s: it is locked, or its question "
                       "was not answered; answer it while you run: ssh %s",
