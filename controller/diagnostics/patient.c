@@ -16,8 +16,8 @@
 #define ASK_TIMEOUT_MS 10000
 #define ECHO_TIMEOUT_MS 10000
 /* The second, larger echo is worth its time only where the first was quick. */
-#define ECHO_SMALL_BYTES ((size_t)64 * 1024)
-#define ECHO_LARGE_BYTES ((size_t)512 * 1024)
+#define ECHO_SMALL_BYTES ((size_t)32 * 1024)
+#define ECHO_LARGE_BYTES ((size_t)256 * 1024)
 #define ECHO_QUICK_US 20000
 
 static void ask(struct patient *patient);
@@ -52,48 +52,6 @@ static void conclude(struct patient *patient)
     }
     finding_skip(&patient->diagnosis.findings[LAYER_SMOKE], "needs herdr");
     finish(patient);
-}
-
-/* ---- link ---------------------------------------------------------------------------------- */
-
-static void echo(struct patient *patient, size_t bytes);
-
-static uint64_t echo_us(const struct patient *patient)
-{
-    return (uv_hrtime() - patient->echo_began_ns) / 1000;
-}
-
-static void on_echo(struct machine *machine, const struct machine_answer *answer, void *user)
-{
-    struct patient *patient = user;
-    size_t bytes = patient->echo_bytes;
-    uint64_t us = echo_us(patient);
-    if (!answer->error && bytes == 0) {
-        uint64_t probed = machine->link ? shp_link_rtt_us(machine->link) : 0;
-        patient->rtt_us = probed > 0 && probed < us ? probed : us;
-        echo(patient, ECHO_SMALL_BYTES);
-        return;
-    }
-    if (!answer->error && bytes == ECHO_SMALL_BYTES && us < ECHO_QUICK_US) {
-        echo(patient, ECHO_LARGE_BYTES);
-        return;
-    }
-    layers_link(&patient->diagnosis, machine, answer->error, patient->rtt_us, 2 * (uint64_t)bytes,
-                us);
-    conclude(patient);
-}
-
-/* Bytes that nothing on the way can compress. */
-static void echo(struct patient *patient, size_t bytes)
-{
-    char *noise = bytes > 0 ? xcalloc(1, bytes) : NULL;
-    if (noise)
-        randombytes_buf(noise, bytes);
-    patient->echo_bytes = bytes;
-    patient->echo_began_ns = uv_hrtime();
-    machine_request(patient->machine, SHP_MSG_LINK_ECHO, NULL, ECHO_TIMEOUT_MS, NULL, noise, bytes,
-                    on_echo, patient);
-    free(noise);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
@@ -135,7 +93,7 @@ static void judge_answers(struct patient *patient)
     layers_herdr(diagnosis, machine, &herdr,
                  program ? program : json_string(patient->facts, "herdr"));
     if (!fix(patient))
-        echo(patient, 0);
+        conclude(patient);
 }
 
 /* A link that broke or never was: its reason is what a person needs. */
@@ -155,6 +113,46 @@ static void answered(struct patient *patient, const struct shp_error *error)
         judge_answers(patient);
 }
 
+/* ---- link ---------------------------------------------------------------------------------- */
+
+static void echo(struct patient *patient, size_t bytes);
+
+static void on_echo(struct machine *machine, const struct machine_answer *answer, void *user)
+{
+    struct patient *patient = user;
+    size_t bytes = patient->echo_bytes;
+    uint64_t us = (uv_hrtime() - patient->echo_began_ns) / 1000;
+    if (!answer->error && bytes == ECHO_SMALL_BYTES && us < ECHO_QUICK_US) {
+        echo(patient, ECHO_LARGE_BYTES);
+        return;
+    }
+    uint64_t rtt_us = machine->link ? shp_link_rtt_us(machine->link) : 0;
+    layers_link(&patient->diagnosis, machine, answer->error, rtt_us, 2 * (uint64_t)bytes, us);
+    answered(patient, answer->error);
+}
+
+/* Bytes that nothing on the way can compress. */
+static void echo(struct patient *patient, size_t bytes)
+{
+    char *noise = xcalloc(1, bytes);
+    randombytes_buf(noise, bytes);
+    patient->echo_bytes = bytes;
+    patient->echo_began_ns = uv_hrtime();
+    machine_request(patient->machine, SHP_MSG_LINK_ECHO, NULL, ECHO_TIMEOUT_MS, NULL, noise, bytes,
+                    on_echo, patient);
+    free(noise);
+}
+
+/* With the first answer the link is quiet but for the last of the questions. */
+static void measure_link(struct patient *patient)
+{
+    patient->pending++;
+    shp_link_probe(patient->machine->link);
+    echo(patient, ECHO_SMALL_BYTES);
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
 static void on_facts(struct machine *machine, const struct machine_answer *answer, void *user)
 {
     struct patient *patient = user;
@@ -168,7 +166,7 @@ static void on_facts(struct machine *machine, const struct machine_answer *answe
         layers_facts(&patient->diagnosis, machine, answer->result,
                      theirs - (int64_t)(patient->asked_unix_ms + slack), slack);
         if (machine->link)
-            shp_link_probe(machine->link);
+            measure_link(patient);
     }
     answered(patient, answer->error);
 }

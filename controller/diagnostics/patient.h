@@ -26,7 +26,6 @@ struct patient {
     int pending; /* of the questions that are asked at once */
     bool fixed;
     uint64_t asked_unix_ms; /* when the link came up, which sends the questions */
-    uint64_t rtt_us;
     uint64_t echo_began_ns;
     size_t echo_bytes;
     struct shp_error lost; /* the connect's own error */
