@@ -52,6 +52,7 @@ async function onRig(lines: Line[]): Promise<void> {
     try {
         progress("connects");
         lines.push(...(await measure.connecting(rig, effort)), ...(await measure.query(rig, effort)));
+        if (rig.libssh) lines.push(...(await measure.connectingLibssh(rig, effort)));
         progress("16 machines at once");
         lines.push(...(await measure.crowd(rig, effort)));
         progress("helper");
@@ -69,6 +70,10 @@ async function onRig(lines: Line[]): Promise<void> {
         progress("4 MiB replies");
         lines.push(...(await measure.bulk(rig, effort)));
         lines.push(...(await measure.helperMemory(rig, helper, idle)), ...transcript);
+        if (rig.libssh) {
+            progress("calls over libssh");
+            lines.push(...(await measure.callsLibssh(rig, effort)));
+        }
     } finally {
         await rig.stop();
     }

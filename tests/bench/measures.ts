@@ -78,6 +78,34 @@ export async function connecting(rig: Rig, effort: Effort): Promise<Line[]> {
     ];
 }
 
+/* What libssh negotiates; the other half of the comparison with ssh as it comes. */
+const LIBSSH_KEX = "-oKexAlgorithms=curve25519-sha256";
+
+/** The same over libssh, beside ssh with the same key exchange and ssh as it comes. */
+export async function connectingLibssh(rig: Rig, effort: Effort): Promise<Line[]> {
+    const equal: number[] = [], stock: number[] = [], warm: number[] = [];
+    rig.use("libssh");
+    await openClose(rig.link, 1);
+    for (let i = 0; i < effort.connects; i++) {
+        await rig.quiet();
+        equal.push(only(await rig.floor.do("run", 1, "ssh", LIBSSH_KEX, "-T", rig.alias, "true")));
+        await rig.quiet();
+        warm.push(only(await openClose(rig.link, 1)));
+        await rig.quiet();
+        stock.push(only(await rig.floor.do("run", 1, "ssh", "-T", rig.alias, "true")));
+    }
+    await rig.quiet();
+    rig.use("openssh");
+    return [
+        line("connect.libssh", "warm connect to ready (libssh)",
+            `${ms(median(warm))}; ssh host true with curve25519 ${ms(median(equal))}`, ratioOf(warm, equal), "×",
+            { text: "≤ 0.8 × ssh host true, equal key exchange", most: 0.8 }),
+        line("connect.libssh.stock", "the same beside ssh as it comes",
+            `${ms(median(warm))}; ssh host true ${ms(median(stock))}`, ratioOf(warm, stock), "×",
+            { text: "≤ 0.5 × ssh host true", most: 0.5 }),
+    ];
+}
+
 /** What one ssh costs besides the login: for the explanation of the line above. */
 export async function query(rig: Rig, effort: Effort): Promise<Line[]> {
     const answer = await rig.floor.do("run", effort.rounds, "ssh", "-G", rig.alias);
@@ -86,7 +114,8 @@ export async function query(rig: Rig, effort: Effort): Promise<Line[]> {
 
 export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
     const ours: number[] = [], node: number[] = [], together: number[] = [], single: number[] = [];
-    let pss = NaN, sshPss = NaN;
+    const libssh: number[] = [];
+    let pss = NaN, sshPss = NaN, libsshPss = NaN;
     for (let i = 0; i < effort.crowdRounds; i++) {
         await rig.quiet();
         ours.push(only(await rig.link.do("open", MACHINES)));
@@ -96,6 +125,14 @@ export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
         }
         await rig.link.do("shut");
         await rig.quiet();
+        if (rig.libssh) {
+            rig.use("libssh");
+            libssh.push(only(await rig.link.do("open", MACHINES)));
+            if (i === 0) libsshPss = pssMiB(rig.link.pid);
+            await rig.link.do("shut");
+            rig.use("openssh");
+            await rig.quiet();
+        }
         together.push(only(await rig.floor.do("together", MACHINES, "ssh", "-T", rig.alias, "true")));
         await rig.quiet();
         node.push(only(await openClose(rig.node, MACHINES)));
@@ -104,9 +141,16 @@ export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
         single.push(answer.us.reduce((sum, us) => sum + us, 0));
     }
     return [
-        line("crowd.ready", `${MACHINES} machines at once, all ready`,
+        line("crowd.ready", `${MACHINES} machines at once, all ready (openssh)`,
             `${ms(median(ours))}; Node ${ms(median(node))}`, ratioOf(ours, node), "× Node",
             { text: "≤ 1/8 of Node", most: 1 / 8 }),
+        ...(rig.libssh ? [
+            line("crowd.libssh", "the same over libssh",
+                `${ms(median(libssh))}; Node ${ms(median(node))}`, ratioOf(libssh, node), "× Node",
+                { text: "≤ 1/12 of Node", most: 1 / 12 }),
+            line("controller.pss.libssh", `controller PSS, ${MACHINES} machines over libssh`,
+                "the whole process; no ssh children", libsshPss, "MiB", { text: "≤ 24 MiB (64 × 50 agents)", most: 24 }),
+        ] : []),
         line("crowd.floor", `the same beside ${MACHINES} × ssh host true at once`,
             ms(median(together)), ratioOf(ours, together), "×"),
         line("crowd.logins", `the same beside ${MACHINES} × ssh host true one by one`,
@@ -198,6 +242,38 @@ export async function cpu(rig: Rig, effort: Effort, helper: number): Promise<Lin
         line("cpu.own", "of which the controller alone", `${near.toFixed(0)} ms; Node's without its ssh`,
             ratioOf(ours.map((c) => c.near), theirs.map((c) => c.near)), "× Node"),
         line("cpu.helper", "helper, CPU of 10,000 calls", "", median(helperCpu), "ms"),
+    ];
+}
+
+/** Calls over libssh: their CPU beside the Node baseline's, and their time beside the C floors. */
+export async function callsLibssh(rig: Rig, effort: Effort): Promise<Line[]> {
+    const ours: Cpu[] = [], theirs: Cpu[] = [];
+    const our = new Latency(), floor = new Latency();
+    const calls = effort.cpuCalls / CPU_ROUNDS;
+    const sum = (of: Cpu): number => of.near + of.ssh;
+    await rig.link.do("shut");
+    rig.use("libssh");
+    await rig.link.do("open", 1);
+    for (let i = 0; i < CPU_ROUNDS; i++) {
+        ours.push(await cpuDuring(rig.link, calls));
+        theirs.push(await cpuDuring(rig.node, calls));
+    }
+    await rig.floor.do("open", "ssh", "-T", rig.alias, "cat");
+    for (let i = 0; i < effort.calls / CALLS_OF_ROUND; i++) {
+        floor.add(await rig.floor.do("floor", CALLS_OF_ROUND, rig.socket));
+        our.add(await rig.link.do("calls", CALLS_OF_ROUND));
+    }
+    await rig.floor.do("shut");
+    await rig.link.do("shut");
+    rig.use("openssh");
+    await rig.link.do("open", 1);
+    return [
+        line("cpu.libssh", "controller, CPU of 10,000 calls (libssh)",
+            `${median(ours.map(sum)).toFixed(0)} ms; Node ${median(theirs.map(sum)).toFixed(0)} ms`,
+            ratioOf(ours.map(sum), theirs.map(sum)), "× Node", { text: "≤ 0.35 × Node", most: 0.35 }),
+        line("call.libssh", "Herdr call, 200 B, median (libssh)",
+            `${ms(median(our.medians))}; floor ${ms(median(floor.medians))}`,
+            ratioOf(our.medians, floor.medians), "×", { text: "≤ 1.5 × (ssh cat echo + fresh socket call)", most: 1.5 }),
     ];
 }
 

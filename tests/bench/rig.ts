@@ -82,6 +82,8 @@ export class Rig {
     readonly home: string;
     readonly socket: string;
     readonly aliases: string[];
+    /** Whether what is measured was built with libssh. */
+    readonly libssh: boolean = fs.readFileSync(path.join(BUILD, "bench", "bench_link")).includes("libssh.so");
     readonly floorProgram: string = path.join(BUILD, "bench", "bench_floor");
     link!: Driven;
     floor!: Driven;
@@ -119,6 +121,7 @@ export class Rig {
             HERDR_BIN_PATH: herdr,
         };
         fs.mkdirSync(rig.env["HOME"] ?? "");
+        rig.use("openssh");
         await rig.startPrograms();
         return rig;
     }
@@ -130,6 +133,13 @@ export class Rig {
         this.floor = new Driven(this.floorProgram, ["drive"], this.env);
         const client = path.join(import.meta.dirname, "node-client.mjs");
         this.node = new Driven(process.execPath, [client, process.execPath, this.socket, ...this.aliases], this.env);
+    }
+
+    /** Who speaks SSH from the next connect on. */
+    use(transport: "openssh" | "libssh"): void {
+        const dir = path.join(this.env["HOME"] ?? "", ".pi", "agent");
+        fs.mkdirSync(dir, { recursive: true });
+        fs.writeFileSync(path.join(dir, "pi-shepherdr.json"), JSON.stringify({ transport }));
     }
 
     get alias(): string {
