@@ -130,6 +130,8 @@ test("T3: a PKCS#11 key that needs its PIN says so", { skip: skip || (tokenMissi
 /* ---- T3, P3: security key ------------------------------------------------------------------ */
 
 interface TouchKey {
+    file: string;
+    provider: string;
     client: string[];
     /** Whether a signature is waited for. */
     asked: () => boolean;
@@ -149,6 +151,8 @@ async function touchKey(rig: ConnectRig, sshd: Sshd): Promise<TouchKey> {
     await must("/usr/bin/ssh-keygen", make, { env: { ...tools, SHP_SK_TOUCH: touch } });
     authorize(sshd.dir, `${key}.pub`);
     return {
+        file: key,
+        provider,
         client: [`IdentityFile ${key}`, `SecurityKeyProvider ${provider}`],
         asked: () => fs.existsSync(`${touch}.asked`),
         touch: () => fs.writeFileSync(touch, ""),
@@ -173,6 +177,30 @@ test("T3, P3: a security key is waited for, others connect meanwhile, its touch 
     const rows = rig.rows(command.stdout);
     assertAllConnected(rows, waits, /SecurityKey|security key/);
     assertConnected(rows.get("other"), rows.get("other")?.transport === "libssh" ? "libssh" : "openssh");
+});
+
+test("T3, P3: a security key that the agent holds", { skip }, async (t) => {
+    const rig = ConnectRig.create(t);
+    const sshd = await sshdOf(rig);
+    const key = await touchKey(rig, sshd);
+    const socket = path.join(rig.dir, "agent");
+    const provider = { SSH_SK_PROVIDER: key.provider };
+    await sshAgent(t, socket, [key.file], provider, ["-P", key.provider]);
+    fs.rmSync(key.file);
+    dropUserKey(sshd);
+    rig.setEnv({ SSH_AUTH_SOCK: socket });
+    const client = ["IdentitiesOnly no"];
+    const first = addKinds(rig, { name: "first", sshd, client }, { auto: "libssh" });
+    const command = start(shepherdrBin, ["machines", "--json"], { env: rig.env(), cwd: rig.home });
+    t.after(() => command.stop("SIGKILL"));
+    command.end();
+    await until(key.asked, { what: "the agent's wait for a touch", dump: () => sshd.log });
+    assert.equal(sshd.logins, 0, sshd.log);
+    key.touch();
+    await command.exited;
+    assertAllConnected(rig.rows(command.stdout), first);
+    const second = addKinds(rig, { name: "second", sshd, client }, EITHER);
+    assertAllConnected(await rig.machines(), second);
 });
 
 test("P3: a security key that nobody touches ends in time, and a later touch connects", { skip: skip || soakOnly }, async (t) => {

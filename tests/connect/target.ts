@@ -96,10 +96,10 @@ export async function newKey(file: string, passphrase = "", args: string[] = ["-
 
 /** OpenSSH's own agent with these keys; returns its socket. Ends with the test. */
 export async function sshAgent(
-    t: TestContext, socket: string, keys: string[], more: Record<string, string> = {},
+    t: TestContext, socket: string, keys: string[], more: Record<string, string> = {}, args: string[] = [],
 ): Promise<string> {
     const env = { PATH: "/usr/bin:/bin", SSH_AUTH_SOCK: socket, ...more };
-    const agent = start("/usr/bin/ssh-agent", ["-D", "-a", socket], { env });
+    const agent = start("/usr/bin/ssh-agent", ["-D", "-a", socket, ...args], { env });
     t.after(() => agent.stop("SIGKILL"));
     await until(() => agent.ended || fs.existsSync(socket), { what: "the agent's socket", dump: () => agent.stderr });
     for (const key of keys) await must("/usr/bin/ssh-add", ["-q", key], { env });
