@@ -124,8 +124,8 @@ static int code_of_check(const char *text)
 }
 
 /*
- * `ended <status>`: sh itself left. 126 and 127 are an exec that failed: what was looked at a moment
- * ago may not be run or is gone. Anything else is sh without a process, a pipe or memory.
+ * `ended <status>`: sh itself left, or the helper before it was ready. 126 and 127 are an exec that failed: what was looked at a moment
+ * ago may not be run or is gone. Anything else is a want of processes, descriptors or memory.
  */
 static int code_of_end(const char *status)
 {
@@ -159,7 +159,8 @@ static void remote_failure(const struct bootstrap *bootstrap, const char *text,
     } else if ((rest = after(text, "ended"))) {
         shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
         shp_error_set(error, code_of_end(rest), NULL, "start helper",
-                      "sh ended with status %.8s%s%s", rest, *noise ? "; it printed: " : "", noise);
+                      "the command ended with status %.8s%s%s", rest,
+                      *noise ? "; it printed: " : "", noise);
         return;
     }
     if (!rest)

@@ -101,17 +101,18 @@ static void on_signal(uv_signal_t *handle, int number)
     helper_close(&server->helper, SHP_CODE_SHUTTING_DOWN, "ended by a signal");
 }
 
-/* The line that the controller waits for in what the shell prints. */
-static int say_ready(const char *marker)
+/* A line that the controller waits for in what the shell prints. */
+static int say_line(const char *marker, const char *text)
 {
-    static const char before[] = "\n@@SHP1 ";
-    static const char middle[] = " READY ";
-    char line[sizeof before + SHP_MARKER_HEX + sizeof middle + sizeof SHP_BUILD_ID];
+    const char *const parts[] = {"\n@@SHP1 ", marker, " ", text, "\n"};
+    char line[8 + SHP_MARKER_HEX + 1 + 64 + sizeof SHP_BUILD_ID];
     size_t at = 0;
-    const char *const parts[] = {before, marker, middle, SHP_BUILD_ID, "\n"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        memcpy(line + at, parts[i], strlen(parts[i]));
-        at += strlen(parts[i]);
+        size_t len = strlen(parts[i]);
+        if (at + len > sizeof line)
+            return SHP_ERR_LIMIT;
+        memcpy(line + at, parts[i], len);
+        at += len;
     }
     return write_all(STDOUT_FILENO, line, at);
 }
@@ -121,10 +122,6 @@ static int open_helper(struct server *server, const char *marker)
 {
     static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     struct shp_transport *transport = NULL;
-    if (uv_loop_init(&server->loop) != 0) {
-        say("serve: no event loop can be made");
-        return SHP_ERR_IO;
-    }
     int status = shp_transport_stdio_new(&transport, &server->loop, STDIN_FILENO, STDOUT_FILENO);
     if (status != 0) {
         say("serve: standard input or output is not a pipe or socket");
@@ -156,8 +153,14 @@ static int serve(const char *program, const char *marker, bool keep)
     }
     signal(SIGPIPE, SIG_IGN);
     umask(077);
+    /* Ready is said with all in hand that a limit of the account may refuse. */
+    if (uv_loop_init(&server.loop) != 0) {
+        say("serve: no event loop can be made");
+        (void)say_line(marker, "FAIL ended 1");
+        return EXIT_FAILURE;
+    }
     /* No directory of the machine is kept busy by us. */
-    if (chdir("/") != 0 || say_ready(marker) != 0)
+    if (chdir("/") != 0 || say_line(marker, "READY " SHP_BUILD_ID) != 0)
         return EXIT_FAILURE;
     if (open_helper(&server, marker) != 0)
         return EXIT_FAILURE;

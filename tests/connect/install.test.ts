@@ -283,6 +283,18 @@ for (const [what, limit] of Object.entries(limits)) {
     });
 }
 
+test("I14: too few open files for the helper alone are named", { skip }, async (t) => {
+    const shell = shellScript(t, "limited", 'exec /usr/bin/prlimit --nofile=8 /bin/sh "$@"');
+    const lab = await InstallLab.create(t, { shell, names: [] });
+    /* dash needs more than the helper, bash less. */
+    const tools = lab.tools("bash", TOOLS.filter((tool) => tool !== "sh"));
+    fs.symlinkSync("/bin/bash", path.join(tools, "sh"));
+    lab.add("m", await lab.rig.sshd({ path: tools }));
+    await lab.fails("shell_limits", /event loop/);
+    fs.writeFileSync(shell, '#!/bin/sh\nexec /bin/sh "$@"\n');
+    await lab.connects();
+});
+
 /** A root directory with the system's programs, read-only, and neither /proc nor /sys nor temporary files. */
 function jail(t: TestContext, lab: InstallLab): string {
     const root = fs.mkdtempSync("/run/shp-jail-");
