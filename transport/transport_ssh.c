@@ -122,9 +122,13 @@ static bool is_final(int code)
 
 static bool falls_back(const struct chooser *chooser, const struct shp_transport_end *end)
 {
+    /* libssh asks agents with less patience (transport_ssh_agent.h). */
+    bool hasty = strstr(end->ssh->agent, "does not answer") != NULL;
+
     return chooser->libssh_runs && !chooser->by_us && !chooser->no_ssh &&
            chooser->kind == SHP_SSH_AUTO && end->ssh->phase < SHP_SSH_PHASE_CHANNEL &&
-           !is_final(end->error.code);
+           (!is_final(end->error.code) || (hasty && (end->error.code == SHP_CODE_LOGIN_SLOW ||
+                                                     end->error.code == SHP_CODE_KEY_LOCKED)));
 }
 
 static void fall_back(struct chooser *chooser, const struct shp_transport_end *end)

@@ -12,7 +12,7 @@ import type { Sshd } from "../support/sshd.ts";
 import { shepherdrBin } from "../support/world.ts";
 import {
     addKinds, assertAllConnected, assertAllFailed, assertConnected, assertFailed, authorize, EITHER, newKey, OPENSSH,
-    rowsOf, silentAgent, soakOnly, sshAgent, staleSocket,
+    rowsOf, silentAgent, slowAgent, soakOnly, sshAgent, staleSocket,
 } from "./target.ts";
 
 const skip = connectMissing() ?? false;
@@ -240,6 +240,19 @@ test("T8: what only a silent agent could sign ends in time and names it", { skip
     dropUserKey(sshd);
     const held = addKinds(rig, { name: "held", sshd, client: ["IdentitiesOnly no"] }, EITHER);
     for (const row of rowsOf(await rig.machines(), held)) assertFailed(row, /^login_(slow|denied)$/, /agent/);
+});
+
+test("T8: an agent that takes its time still signs", { skip }, async (t) => {
+    const rig = ConnectRig.create(t);
+    const sshd = await sshdOf(rig);
+    const agent = await sshAgent(t, path.join(rig.dir, "agent"), [sshd.userKey]);
+    const slow = path.join(rig.dir, "slow");
+    await slowAgent(t, slow, agent, 1000);
+    dropUserKey(sshd);
+    rig.setEnv({ SSH_AUTH_SOCK: slow });
+    const client = ["IdentitiesOnly no"];
+    const held = addKinds(rig, { name: "held", sshd, client }, OPENSSH);
+    assertAllConnected(await rig.machines(), held, /libssh failed.*does not answer/);
 });
 
 /* ---- T9 ----------------------------------------------------------------------------------- */

@@ -127,6 +127,33 @@ export async function silentAgent(t: TestContext, socket: string): Promise<{ ask
     return { asked: () => asked };
 }
 
+/** An agent that looks for a while before each conversation. Ends with the test. */
+export async function slowAgent(t: TestContext, socket: string, agent: string, delayMs: number): Promise<void> {
+    const open = new Set<net.Socket>();
+    const server = net.createServer((connection) => {
+        const real = net.connect(agent);
+        for (const one of [connection, real]) {
+            open.add(one);
+            one.on("error", () => one.destroy());
+            one.on("close", () => {
+                connection.destroy();
+                real.destroy();
+                open.delete(one);
+            });
+        }
+        real.pipe(connection);
+        setTimeout(() => connection.pipe(real), delayMs);
+    });
+    await new Promise<void>((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(socket, resolve);
+    });
+    t.after(async () => {
+        for (const connection of open) connection.destroy();
+        await new Promise((resolve) => server.close(resolve));
+    });
+}
+
 /** The socket of a server that has gone. */
 export async function staleSocket(socket: string): Promise<void> {
     const server = net.createServer();
