@@ -1,8 +1,9 @@
 /*
  * The channel while the command runs: bytes between libssh and the two queues.
  *
- * Any call of libssh may read from the socket and keep what it read, without the socket becoming
- * readable again; so every turn goes round until nothing moves.
+ * Any call of libssh may read from the socket; what came is handed to a callback, so that nothing
+ * waits in libssh for a socket that does not become readable again. What the loop side has no room
+ * for stays with libssh (held), whose window then closes.
  */
 #include "transport/transport_libssh_worker.h"
 
@@ -26,13 +27,14 @@
 /* Of standard error in the error's cause; the diagnostic has more. */
 #define CAUSE_BYTES 700
 
-struct pump {
+struct shp_libssh_pump {
     struct shp_libssh_run *run;
     struct shp_libssh_queue out; /* taken from to_ssh; the first done bytes are written */
     size_t done;
     bool closing; /* the loop side wants the end */
+    bool closing_seen;
     bool eof_sent;
-    bool ended; /* no more output of the command */
+    bool held; /* libssh has output that there was no room for */
     uint8_t buffer[READ_BYTES];
 };
 
@@ -88,12 +90,74 @@ static void on_close(ssh_session session, ssh_channel channel, void *user)
     run->closed = true;
 }
 
+static void on_eof(ssh_session session, ssh_channel channel, void *user)
+{
+    struct shp_libssh_run *run = user;
+
+    (void)session;
+    (void)channel;
+    run->eof = true;
+}
+
+/* ---- the command's output ----------------------------------------------------------------- */
+
+/* How many of these bytes there was room for; without room the loop side wakes us later. */
+static size_t hand_over(struct shp_libssh_pump *pump, const uint8_t *data, size_t len)
+{
+    struct shp_libssh_worker *worker = pump->run->worker;
+    size_t room;
+    bool good;
+
+    pump->run->heard = true;
+    if (pump->closing)
+        return len; /* dropped */
+    uv_mutex_lock(&worker->lock);
+    room = worker->from_ssh.len < SHP_TRANSPORT_HIGH_BYTES
+               ? SHP_TRANSPORT_HIGH_BYTES - worker->from_ssh.len
+               : 0;
+    if (room < len)
+        worker->loop_is_full = true;
+    else
+        room = len;
+    good = shp_libssh_queue_put(&worker->from_ssh, data, room);
+    if (good && room > 0 && worker->from_ssh.len == room && worker->async != NULL)
+        uv_async_send(worker->async);
+    uv_mutex_unlock(&worker->lock);
+    if (!good)
+        shp_libssh_fail(pump->run, SHP_CODE_OUT_OF_MEMORY, "connection", "no memory");
+    return good ? room : len;
+}
+
+/* Returns what is used up of the bytes; libssh keeps the others and shows them again with more. */
+static int on_data(ssh_session session, ssh_channel channel, void *data, uint32_t len,
+                   int is_stderr, void *user)
+{
+    struct shp_libssh_run *run = user;
+    size_t used = 0;
+
+    (void)session;
+    (void)channel;
+    if (is_stderr) {
+        shp_tail_add(&run->tail, data, len);
+        return (int)len;
+    }
+    if (run->pump == NULL) { /* before the command's start was confirmed */
+        run->early = true;
+        return 0;
+    }
+    used = hand_over(run->pump, data, len);
+    run->pump->held = used < len;
+    return (int)used;
+}
+
 void shp_libssh_channel_watch(struct shp_libssh_run *run)
 {
     struct ssh_channel_callbacks_struct *callbacks = &run->callbacks;
 
     memset(callbacks, 0, sizeof(*callbacks));
     callbacks->userdata = run;
+    callbacks->channel_data_function = on_data;
+    callbacks->channel_eof_function = on_eof;
     callbacks->channel_exit_status_function = on_exit_status;
     callbacks->channel_exit_signal_function = on_exit_signal;
     callbacks->channel_close_function = on_close;
@@ -101,111 +165,83 @@ void shp_libssh_channel_watch(struct shp_libssh_run *run)
     ssh_set_channel_callbacks(run->channel, callbacks);
 }
 
-/* ---- the command's output ----------------------------------------------------------------- */
-
-/* Room in from_ssh; without room the loop side wakes us when there is some. */
-static size_t room(struct pump *pump)
+static size_t room_for(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_worker *worker = pump->run->worker;
-    size_t free_bytes;
+    size_t room;
 
     if (pump->closing)
-        return READ_BYTES; /* dropped */
+        return READ_BYTES;
     uv_mutex_lock(&worker->lock);
-    free_bytes = worker->from_ssh.len < SHP_TRANSPORT_HIGH_BYTES
-                     ? SHP_TRANSPORT_HIGH_BYTES - worker->from_ssh.len
-                     : 0;
-    worker->loop_is_full = free_bytes == 0;
+    room = worker->from_ssh.len < SHP_TRANSPORT_HIGH_BYTES
+               ? SHP_TRANSPORT_HIGH_BYTES - worker->from_ssh.len
+               : 0;
+    worker->loop_is_full = room == 0;
     uv_mutex_unlock(&worker->lock);
-    return free_bytes < READ_BYTES ? free_bytes : READ_BYTES;
+    return room < READ_BYTES ? room : READ_BYTES;
 }
 
-static bool hand_over(struct pump *pump, size_t len)
-{
-    struct shp_libssh_worker *worker = pump->run->worker;
-    bool good;
-
-    pump->run->heard = true;
-    if (pump->closing)
-        return true;
-    uv_mutex_lock(&worker->lock);
-    good = shp_libssh_queue_put(&worker->from_ssh, pump->buffer, len);
-    if (good && worker->from_ssh.len == len && worker->async != NULL)
-        uv_async_send(worker->async);
-    uv_mutex_unlock(&worker->lock);
-    if (!good)
-        shp_libssh_fail(pump->run, SHP_CODE_OUT_OF_MEMORY, "connection", "no memory");
-    return good;
-}
-
-/* Standard error is always read: what waits there would keep libssh from looking further. */
-static bool read_errors(struct pump *pump)
+static void take_held(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_run *run = pump->run;
-    bool moved = false;
-    int len;
 
-    while ((len = ssh_channel_read_nonblocking(run->channel, pump->buffer, READ_BYTES, 1)) > 0) {
-        shp_tail_add(&run->tail, (const char *)pump->buffer, (size_t)len);
-        moved = true;
-    }
-    return moved;
-}
-
-static bool read_output(struct pump *pump)
-{
-    struct shp_libssh_run *run = pump->run;
-    bool moved = false;
-
-    while (!pump->ended) {
-        size_t space = room(pump);
+    while (pump->held) {
+        size_t room = room_for(pump);
         int len;
 
-        if (space == 0)
-            break;
-        len = ssh_channel_read_nonblocking(run->channel, pump->buffer, (uint32_t)space, 0);
-        if (len == 0)
-            break;
-        if (len < 0) {
-            /* EOF, or an error that the next look at the session finds. */
-            pump->ended = len == SSH_EOF || ssh_channel_is_eof(run->channel);
-            break;
-        }
-        moved = true;
-        if (!hand_over(pump, (size_t)len))
-            return false;
+        if (room == 0)
+            return;
+        pump->held = false;
+        len = ssh_channel_read_nonblocking(run->channel, pump->buffer, (uint32_t)room, 0);
+        if (len <= 0)
+            return;
+        hand_over(pump, pump->buffer, (size_t)len);
+        /* There may be more; less than asked for says that there is none. */
+        pump->held = pump->held || (size_t)len == room;
     }
-    return moved;
+}
+
+/* Lets libssh read; the callbacks above get what comes. */
+static void let_read(struct shp_libssh_pump *pump)
+{
+    struct shp_libssh_run *run = pump->run;
+
+    /* Nothing of standard error is ever kept, so this looks at the socket; after the end of output
+     * only the other does. */
+    if (run->eof)
+        ssh_channel_get_exit_status(run->channel);
+    else
+        ssh_channel_poll(run->channel, 1);
 }
 
 /* ---- its input ---------------------------------------------------------------------------- */
 
-static bool take(struct pump *pump)
+/* Whether there is something to write; looks at what the loop side wants in any case. */
+static bool take(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_worker *worker = pump->run->worker;
-    struct shp_libssh_queue empty = pump->out;
+    struct shp_libssh_queue done = pump->out;
 
-    if (pump->done < pump->out.len)
-        return true;
-    empty.len = 0;
-    pump->done = 0;
     uv_mutex_lock(&worker->lock);
-    pump->out = worker->to_ssh;
-    worker->to_ssh = empty;
     pump->closing = worker->close_wanted;
-    if (worker->ssh_is_full && worker->async != NULL) {
-        worker->ssh_is_full = false;
-        worker->room_made = true;
-        uv_async_send(worker->async);
+    if (pump->done >= pump->out.len) {
+        done.len = 0;
+        pump->done = 0;
+        pump->out = worker->to_ssh;
+        worker->to_ssh = done;
+        if (worker->ssh_is_full && worker->async != NULL) {
+            worker->ssh_is_full = false;
+            worker->room_made = true;
+            uv_async_send(worker->async);
+        }
     }
     uv_mutex_unlock(&worker->lock);
     return pump->out.len > 0;
 }
 
-static bool write_input(struct pump *pump)
+static void write_input(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_run *run = pump->run;
-    bool moved = false;
 
     while (take(pump) && (ssh_get_poll_flags(run->session) & SSH_WRITE_PENDING) == 0) {
         size_t left = pump->out.len - pump->done;
@@ -213,30 +249,21 @@ static bool write_input(struct pump *pump)
                                     (uint32_t)(left < WRITE_BYTES ? left : WRITE_BYTES));
 
         if (len <= 0)
-            break;
+            return;
         pump->done += (size_t)len;
-        moved = true;
     }
-    return moved;
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static bool look_at_close(struct pump *pump)
+static void begin_close(struct shp_libssh_pump *pump)
 {
-    struct shp_libssh_worker *worker = pump->run->worker;
-    bool before = pump->closing;
-
-    uv_mutex_lock(&worker->lock);
-    pump->closing = worker->close_wanted;
-    uv_mutex_unlock(&worker->lock);
-    if (pump->closing && !before)
-        pump->run->deadline_ns = uv_hrtime() + (uint64_t)SHP_TRANSPORT_FLUSH_MS * NS_OF_MS;
-    return pump->closing;
+    pump->closing_seen = true;
+    pump->run->deadline_ns = uv_hrtime() + (uint64_t)SHP_TRANSPORT_FLUSH_MS * NS_OF_MS;
 }
 
 /* All was written, or its time is over: the command sees the end of its input. */
-static void end_input(struct pump *pump)
+static void end_input(struct shp_libssh_pump *pump)
 {
     if (pump->eof_sent)
         return;
@@ -245,52 +272,28 @@ static void end_input(struct pump *pump)
     pump->run->deadline_ns = uv_hrtime() + (uint64_t)SHP_TRANSPORT_EXIT_MS * NS_OF_MS;
 }
 
-static void await_status(struct pump *pump)
-{
-    struct shp_libssh_run *run = pump->run;
-
-    if (run->deadline_ns == 0)
-        run->deadline_ns = uv_hrtime() + (uint64_t)STATUS_MS * NS_OF_MS;
-    /* After the end of output reading looks at nothing; this does. */
-    ssh_channel_get_exit_status(run->channel);
-}
-
 /* The session is gone, and the loop side has not taken what came before. */
-static bool wait_for_loop(struct pump *pump)
+static bool wait_for_loop(struct shp_libssh_pump *pump)
 {
-    struct shp_libssh_worker *worker = pump->run->worker;
-    struct pollfd wake = {.fd = worker->wake[0], .events = POLLIN};
-    char bytes[64];
+    struct pollfd wake = {.fd = pump->run->worker->wake[0], .events = POLLIN};
 
-    if (pump->ended || room(pump) > 0)
+    take_held(pump);
+    if (!pump->held)
         return false;
     poll(&wake, 1, -1);
-    while (read(worker->wake[0], bytes, sizeof(bytes)) > 0)
-        continue;
+    shp_libssh_drain_wake(pump->run->worker);
     return true;
 }
 
 /* False: it is over. */
-static bool turn(struct pump *pump)
+static bool wait_and_read(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_run *run = pump->run;
-    bool moved = true;
 
-    while (moved && run->error.code == 0) {
-        moved = read_errors(pump);
-        moved = read_output(pump) || moved;
-        moved = write_input(pump) || moved;
-    }
-    if (run->error.code != 0)
-        return false;
-    if (look_at_close(pump) && pump->done >= pump->out.len && !take(pump))
-        end_input(pump);
-    if (pump->ended && !run->exited)
-        await_status(pump);
-    if (pump->ended && (run->closed || run->exited))
-        return false;
     switch (shp_libssh_wait(run)) {
     case SHP_LIBSSH_READY:
+        if (run->socket_ready)
+            let_read(pump);
         return true;
     case SHP_LIBSSH_TIMEOUT:
         if (!pump->closing || pump->eof_sent)
@@ -298,15 +301,36 @@ static bool turn(struct pump *pump)
         end_input(pump);
         return true;
     case SHP_LIBSSH_CANCELLED:
-        break;
+        return false;
     case SHP_LIBSSH_GONE:
-        /* What libssh has decoded already comes first. */
-        return read_errors(pump) || read_output(pump) || wait_for_loop(pump);
+        return wait_for_loop(pump);
     }
     return false;
 }
 
-static void judge(struct pump *pump)
+/* False: it is over. */
+static bool turn(struct shp_libssh_pump *pump)
+{
+    struct shp_libssh_run *run = pump->run;
+    bool ended;
+
+    take_held(pump);
+    write_input(pump);
+    if (run->error.code != 0)
+        return false;
+    if (pump->closing && !pump->closing_seen)
+        begin_close(pump);
+    if (pump->closing && pump->done >= pump->out.len)
+        end_input(pump);
+    ended = run->eof && !pump->held;
+    if (ended && (run->closed || run->exited))
+        return false;
+    if (ended && run->deadline_ns == 0)
+        run->deadline_ns = uv_hrtime() + (uint64_t)STATUS_MS * NS_OF_MS;
+    return wait_and_read(pump);
+}
+
+static void judge(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_run *run = pump->run;
     char what[96];
@@ -321,7 +345,7 @@ static void judge(struct pump *pump)
     else if (run->exited)
         snprintf(what, sizeof(what), "the remote command ended with exit status %lld",
                  (long long)run->exit_status);
-    else if (pump->ended && run->closed)
+    else if (run->eof && run->closed)
         return;
     else {
         shp_libssh_fail(run, SHP_CODE_LINK_LOST, "connection", "the connection broke");
@@ -338,13 +362,15 @@ static void judge(struct pump *pump)
 void shp_libssh_pump(struct shp_libssh_run *run)
 {
     struct shp_libssh_worker *worker = run->worker;
-    struct pump *pump = shp_calloc(1, sizeof(*pump));
+    struct shp_libssh_pump *pump = shp_calloc(1, sizeof(*pump));
 
     if (pump == NULL) {
         shp_libssh_fail(run, SHP_CODE_OUT_OF_MEMORY, "channel", "no memory");
         return;
     }
     pump->run = run;
+    pump->held = run->early;
+    run->pump = pump;
     uv_mutex_lock(&worker->lock);
     worker->opened = true;
     uv_mutex_unlock(&worker->lock);
@@ -352,6 +378,7 @@ void shp_libssh_pump(struct shp_libssh_run *run)
     while (turn(pump))
         continue;
     judge(pump);
+    run->pump = NULL;
     shp_free(pump->out.data);
     shp_free(pump);
 }

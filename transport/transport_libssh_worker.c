@@ -90,11 +90,11 @@ void shp_libssh_phase(struct shp_libssh_run *run, enum shp_ssh_phase phase, uint
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-static void drain_wake(struct shp_libssh_worker *worker)
+void shp_libssh_drain_wake(struct shp_libssh_worker *worker)
 {
     char bytes[64];
 
-    while (read(worker->wake[0], bytes, sizeof(bytes)) > 0)
+    while (read(worker->wake[0], bytes, sizeof(bytes)) == sizeof(bytes))
         continue;
 }
 
@@ -129,8 +129,9 @@ enum shp_libssh_wait shp_libssh_wait(struct shp_libssh_run *run)
     }
     if (poll(polls, 2, ms) < 0 && errno != EINTR)
         return SHP_LIBSSH_GONE;
+    run->socket_ready = polls[0].revents != 0;
     if (polls[1].revents != 0) {
-        drain_wake(run->worker);
+        shp_libssh_drain_wake(run->worker);
         if (run->facts.phase < SHP_SSH_PHASE_RUNNING && close_is_wanted(run->worker)) {
             run->cancelled = true;
             return SHP_LIBSSH_CANCELLED;

@@ -79,6 +79,8 @@ void shp_libssh_worker_main(void *worker);
 
 /* ---- inside the thread -------------------------------------------------------------------- */
 
+struct shp_libssh_pump;
+
 struct shp_libssh_run {
     struct shp_libssh_worker *worker;
     ssh_session session;
@@ -90,8 +92,12 @@ struct shp_libssh_run {
     uint64_t deadline_ns;
     struct shp_tail tail; /* text of the peer that may tell a person something */
     bool cancelled;
+    bool socket_ready; /* of the last wait: the session's socket */
     bool heard;
+    bool early;  /* output came before there was a pump; libssh has it */
+    bool eof;    /* of the command's output */
     bool closed; /* by the peer: the channel */
+    struct shp_libssh_pump *pump;
     bool exited;
     int64_t exit_status;
     int term_signal;
@@ -107,6 +113,8 @@ enum shp_libssh_wait {
 /* Begins a phase with its deadline, and shows it to the loop side. */
 void shp_libssh_phase(struct shp_libssh_run *run, enum shp_ssh_phase phase, uint32_t ms);
 void shp_libssh_publish(struct shp_libssh_run *run);
+
+void shp_libssh_drain_wake(struct shp_libssh_worker *worker);
 
 /* Until the session wants to be called again. */
 enum shp_libssh_wait shp_libssh_wait(struct shp_libssh_run *run);
