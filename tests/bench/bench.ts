@@ -17,6 +17,7 @@ import { parseArgs } from "node:util";
 import { repoRoot } from "../support/process.ts";
 import { sshdMissing } from "../support/sshd.ts";
 import * as measure from "./measures.ts";
+import { doctor } from "./doctor.ts";
 import { load, pssMiB } from "./proc.ts";
 import { pushed, pushMissing } from "./push.ts";
 import { applyWaivers, describeMachine, loadText, markdown, table, type Line, type Report, type Waiver } from "./report.ts";
@@ -53,6 +54,8 @@ async function onRig(lines: Line[]): Promise<void> {
         progress("connects");
         lines.push(...(await measure.connecting(rig, effort)), ...(await measure.query(rig, effort)));
         if (rig.libssh) lines.push(...(await measure.connectingLibssh(rig, effort)));
+        progress("doctor");
+        lines.push(...(await doctor(rig, options.quick ? 5 : 10)));
         progress("16 machines at once");
         lines.push(...(await measure.crowd(rig, effort)));
         progress("helper");

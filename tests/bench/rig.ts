@@ -7,7 +7,7 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { randomBytes } from "node:crypto";
-import { must, removeRoot, repoRoot, start, tmpRoot, until, type Child } from "../support/process.ts";
+import { must, removeRoot, run, repoRoot, start, tmpRoot, until, type Child } from "../support/process.ts";
 import { Sshd, SshClient } from "../support/sshd.ts";
 
 export const MACHINES = 16;
@@ -82,6 +82,8 @@ export class Rig {
     readonly home: string;
     readonly socket: string;
     readonly aliases: string[];
+    /** Catalog id of the first machine. */
+    firstId = "";
     /** Whether what is measured was built with libssh. */
     readonly libssh: boolean = fs.readFileSync(path.join(BUILD, "bench", "bench_link")).includes("libssh.so");
     readonly floorProgram: string = path.join(BUILD, "bench", "bench_floor");
@@ -112,6 +114,7 @@ export class Rig {
         const catalog = rig.aliases.map((alias) => ({
             id: randomBytes(16).toString("hex"), label: alias, target: alias, session: "default", enabled: true,
         }));
+        rig.firstId = catalog[0]?.id ?? "";
         fs.writeFileSync(path.join(rig.root, "catalog.json"), JSON.stringify(catalog));
         const herdr = path.join(rig.root, "herdr");
         fs.writeFileSync(herdr, `#!/bin/sh\nexec cat '${path.join(rig.root, "catalog.json")}'\n`, { mode: 0o755 });
@@ -154,6 +157,13 @@ export class Rig {
     /** Until every login has ended: what still winds up would disturb the next measurement. */
     async quiet(): Promise<void> {
         await until(() => this.sshd.sessionPids().length === 0, { what: "the end of all logins" });
+    }
+
+    /** Microseconds from start to end of a program in the rig's environment, whatever its status. */
+    async timed(program: string, args: string[]): Promise<number> {
+        const start = performance.now();
+        await run(program, args, { env: this.env });
+        return (performance.now() - start) * 1000;
     }
 
     /** Runs a program to its end in the rig's environment. */
