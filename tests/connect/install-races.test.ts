@@ -190,6 +190,9 @@ test("I12: a stranger at our path is named, and stays as it is", { skip }, async
         assert.equal(fs.readFileSync(victim, "utf8"), "precious", what);
         fs.rmSync(file, { recursive: true });
     }
+    fs.chownSync(lab.bin, 12345, 12345);
+    await lab.fails("install_foreign_file", /shepherdr\/bin/);
+    fs.chownSync(lab.bin, account.uid, account.gid);
     await lab.connects();
 });
 

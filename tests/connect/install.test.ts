@@ -11,14 +11,23 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { test, type TestContext } from "node:test";
 import { accountMissing } from "../support/account.ts";
 import { connectMissing } from "../support/connect.ts";
-import { InstallLab, assertFailed, otherProgram, TOOLS, TOOLS_WITHOUT_HASH } from "../support/install.ts";
-import { atExit, run } from "../support/process.ts";
+import {
+    assertFailed,
+    InstallLab,
+    mountMissing,
+    otherProgram,
+    SilentHerdr,
+    TOOLS,
+    TOOLS_WITHOUT_HASH,
+} from "../support/install.ts";
+import { atExit, run, until } from "../support/process.ts";
 
 const skip = connectMissing() ?? accountMissing() ?? false;
+const skipMount = skip || (mountMissing() ?? false);
 
 /* ---- I1 to I3: the home ---- */
 
-test("I1: a noexec home is named, and helperDir helps", { skip }, async (t) => {
+test("I1: a noexec home is named, and helperDir helps", { skip: skipMount }, async (t) => {
     const lab = await InstallLab.create(t);
     lab.tmpfs("noexec,size=4m");
     await lab.fails("install_noexec", /ermission denied/);
@@ -33,7 +42,7 @@ test("I1: a noexec home is named, and helperDir helps", { skip }, async (t) => {
     assert.deepEqual(lab.files(), []);
 });
 
-test("I2: a read-only home is named; writable again, it connects", { skip }, async (t) => {
+test("I2: a read-only home is named; writable again, it connects", { skip: skipMount }, async (t) => {
     const lab = await InstallLab.create(t);
     lab.tmpfs("ro,size=4m");
     await lab.fails("install_read_only", /ead-only/);
@@ -94,7 +103,7 @@ test("I3: a HOME elsewhere and a home that is a link work; a link at our directo
 
 /* ---- I4: no space ---- */
 
-test("I4: a full disk is named, leaves nothing, and connects with space", { skip }, async (t) => {
+test("I4: a full disk is named, leaves nothing, and connects with space", { skip: skipMount }, async (t) => {
     const lab = await InstallLab.create(t);
     lab.tmpfs("size=96k");
     await lab.fails("install_no_space", /No space left/);
@@ -103,7 +112,7 @@ test("I4: a full disk is named, leaves nothing, and connects with space", { skip
     await lab.connects();
 });
 
-test("I4: no free inodes are named, and connects with some", { skip }, async (t) => {
+test("I4: no free inodes are named, and connects with some", { skip: skipMount }, async (t) => {
     const lab = await InstallLab.create(t);
     /* The root, .pi, agent, shepherdr, bin, and none for the helper. */
     lab.tmpfs("size=4m,nr_inodes=5");
@@ -125,7 +134,7 @@ function quotaMissing(): string | undefined {
     return /\bbtrfs$/m.test(fs.readFileSync("/proc/filesystems", "utf8")) ? undefined : "the kernel has no btrfs";
 }
 
-test("I4: an exhausted quota is named, leaves nothing, and connects with more", { skip: skip || (quotaMissing() ?? false) }, async (t) => {
+test("I4: an exhausted quota is named, leaves nothing, and connects with more", { skip: skipMount || (quotaMissing() ?? false) }, async (t) => {
     const lab = await InstallLab.create(t);
     const { account } = lab;
     const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
@@ -152,6 +161,31 @@ test("I4: a file-size limit that ends the upload is named, leaves nothing, and c
         fs.writeFileSync(lab.account.shell, `#!/bin/sh\nexec ${shell} "$@"\n`);
         await lab.connects();
     }
+});
+
+test("I4: a full disk is named whatever language the machine speaks, which the helper keeps", { skip }, async (t) => {
+    const lab = await InstallLab.create(t, { names: [] });
+    const full = path.join(lab.rig.dir, "full");
+    fs.writeFileSync(full, "");
+    const head = [
+        `[ -e ${full} ] || exec /usr/bin/head "$@"`,
+        "text='Auf dem Gerät ist kein Speicherplatz mehr verfügbar'",
+        '[ "$LC_ALL" = C ] && text="No space left on device"',
+        'echo "head: $text" >&2',
+        "exit 1",
+    ].join("\n");
+    lab.add("m", await lab.rig.sshd({ path: lab.tools("german", TOOLS, { head }), setEnv: { LC_ALL: "de_DE.UTF-8" } }));
+    await lab.fails("install_no_space", /No space left/);
+    assert.deepEqual(lab.files(), []);
+    fs.rmSync(full);
+    const herdr = await SilentHerdr.listen(t, lab.account);
+    const controller = lab.begin();
+    await until(() => herdr.calls === 1, { what: "the helper's request" });
+    const [pid] = (await lab.account.processes()).filter((p) => fs.readlinkSync(`/proc/${p}/exe`) === lab.helper());
+    assert.match(fs.readFileSync(`/proc/${pid}/environ`, "latin1"), /(^|\0)LC_ALL=de_DE\.UTF-8\0/);
+    herdr.answer();
+    for (const row of await lab.rows(controller))
+        if (row["local"] !== true) assert.equal(row.status, "connected", JSON.stringify(row));
 });
 
 /* ---- I5: umask ---- */
@@ -316,7 +350,7 @@ function jail(t: TestContext, lab: InstallLab): string {
     return root;
 }
 
-test("I14: a machine without /proc works", { skip }, async (t) => {
+test("I14: a machine without /proc works", { skip: skipMount }, async (t) => {
     const lab = await InstallLab.create(t, { names: [] });
     const root = jail(t, lab);
     assert.deepEqual(fs.existsSync(path.join(root, "proc")), false);

@@ -28,6 +28,16 @@ export const TOOLS_WITHOUT_HASH: string[] = TOOLS.slice(0, -1);
 
 const mountEnv = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
 
+/** Why nothing can be mounted here (a container, for one), or undefined. */
+export function mountMissing(): string | undefined {
+    if (process.getuid?.() !== 0) return "mounting needs root";
+    const dir = fs.mkdtempSync("/tmp/shp-mount-");
+    const result = spawnSync("/usr/bin/mount", ["-t", "tmpfs", "none", dir], { env: mountEnv, encoding: "utf8" });
+    if (result.status === 0) unmount(dir);
+    fs.rmdirSync(dir);
+    return result.status === 0 ? undefined : `nothing can be mounted here: ${result.stderr.trim()}`;
+}
+
 export class InstallLab {
     readonly rig: ConnectRig;
     readonly account: Account;
