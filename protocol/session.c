@@ -319,6 +319,8 @@ uint64_t shp_session_deadline_ms(const struct shp_session *session)
     uint64_t deadline = session->last_sent_ms + SHP_LIMIT_PING_INTERVAL_MS;
     deadline = min_ms(deadline, session->last_received_ms + SHP_LIMIT_SILENCE_MAX_MS);
     deadline = min_ms(deadline, session->probe_deadline_ms);
+    if (session->streams.turn_first)
+        deadline = min_ms(deadline, session->window.resume_ms);
     return min_ms(deadline, session->requests_deadline_ms);
 }
 
@@ -388,6 +390,13 @@ void shp_session_probe(struct shp_session *session, uint64_t now_ms)
     session->probe_deadline_ms = now_ms + SHP_LIMIT_SILENCE_MAX_MS / 3;
     shp_window_distrust(&session->window);
     (void)shp__session_put_ping(session, true);
+}
+
+void shp_session_measure(struct shp_session *session, uint64_t now_ms)
+{
+    session->now_ms = now_ms;
+    if (session->state == SHP_SESSION_OPEN)
+        (void)shp__session_put_ping(session, true);
 }
 
 /* ---- questions ----------------------------------------------------------------------------- */

@@ -182,6 +182,9 @@ void shp_session_tick(struct shp_session *session, uint64_t now_ms);
 /* Ping at once (wake from sleep). The peer must answer before silence_max_ms / 3. */
 void shp_session_probe(struct shp_session *session, uint64_t now_ms);
 
+/* Ping at once for the sake of shp_session_rtt_us: no deadline follows from it. */
+void shp_session_measure(struct shp_session *session, uint64_t now_ms);
+
 /*
  * End: CLOSE with code (0: orderly) and text goes out after what is queued of control and HEADs;
  * pending requests fail; CLOSED follows. The owner drains the output, then closes the transport.

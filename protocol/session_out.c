@@ -167,12 +167,9 @@ static bool encode_next(struct shp_session *session)
     /* A FIN alone has no bytes and always passes. */
     if (part == 0 && staged > 0) {
         if (shp_window_wants_mark(window, true))
-            (void)shp__session_put_ping(session, false);
+            (void)shp__session_put_ping(session, !window->base_known);
         return false;
     }
-    if (shp_window_wants_base(window, session->streams.staged_bytes) &&
-        shp__session_put_ping(session, true) != SHP_OK)
-        return false;
     struct shp_stream *stream = shp_streams_take_turn(&session->streams);
     int err = encode_bulk(session, stream, part);
     if (err) {

@@ -7,6 +7,8 @@
 
 /* Part of the window that a frame may have, and that may be sent without a mark. */
 #define PARTS 8
+/* Parts of the window that go one after the other where the line has a delay. */
+#define BURSTS 4
 /* After it was too large once, a window grows by this part of what is acknowledged. */
 #define SLOW_PART 4
 /* A round trip within this part of the base has seen the base again. */
@@ -17,15 +19,17 @@ void shp_window_init(struct shp_window *window)
     memset(window, 0, sizeof(*window));
     window->bytes = SHP_LIMIT_BULK_WINDOW_BYTES_START;
     window->opening = true;
+    window->resume_ms = UINT64_MAX;
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* Bulk after a rest: the line may be another one by now. */
+/* Bulk after a rest: the line may be another one by now. The base could not be seen meanwhile. */
 static void start_again(struct shp_window *window, uint64_t now_ms)
 {
     if (now_ms - window->last_sent_ms < SHP_LIMIT_BULK_BASE_AGE_MS)
         return;
+    window->base_seen_ms = now_ms;
     if (window->bytes > SHP_LIMIT_BULK_WINDOW_BYTES_START)
         window->bytes = SHP_LIMIT_BULK_WINDOW_BYTES_START;
     window->opening = true;
@@ -46,19 +50,49 @@ static bool base_settled(struct shp_window *window, uint64_t now_ms)
     return true;
 }
 
+/*
+ * A window that goes all at once becomes one packet of SSH, which arrives all at once; so do the
+ * pongs, and the line rests for a round trip. On a line with a delay a part of the window goes in
+ * the same part of the base.
+ */
+static bool in_pace(struct shp_window *window, size_t part, uint64_t now_ms)
+{
+    /* Quicker than the window, so that it is the window that decides. */
+    uint64_t step_ms = window->base_ms / (window->opening ? 2 * BURSTS : BURSTS + 1);
+    if (step_ms == 0)
+        return true;
+    if (now_ms - window->burst_ms >= step_ms) {
+        window->burst_ms = now_ms;
+        window->burst = 0;
+    }
+    if (window->burst + part > window->bytes / BURSTS) {
+        window->resume_ms = window->burst_ms + step_ms;
+        return false;
+    }
+    window->burst += part;
+    return true;
+}
+
 size_t shp_window_frame(struct shp_window *window, size_t staged, uint64_t now_ms)
 {
     start_again(window, now_ms);
+    window->resume_ms = UINT64_MAX;
     size_t most = window->bytes / PARTS;
     if (most > SHP_FRAME_PAYLOAD_MAX)
         most = SHP_FRAME_PAYLOAD_MAX;
     size_t part = staged < most ? staged : most;
     if (!base_settled(window, now_ms))
         return 0;
-    if (window->sent - window->acknowledged + part <= window->bytes)
-        return part;
-    window->held_at = window->sent;
-    return 0;
+    uint64_t under_way = window->sent - window->acknowledged + part;
+    /* An SSH server packs together what it finds, and a ping in one packet with bulk measures that
+     * bulk: until the base is known only a small answer goes. */
+    if (!window->base_known)
+        return staged <= most && under_way <= most ? part : 0;
+    if (under_way > window->bytes) {
+        window->held_at = window->sent;
+        return 0;
+    }
+    return in_pace(window, part, now_ms) ? part : 0;
 }
 
 void shp_window_sent(struct shp_window *window, size_t bytes, uint64_t now_ms)
@@ -69,17 +103,13 @@ void shp_window_sent(struct shp_window *window, size_t bytes, uint64_t now_ms)
 
 /* ---- marks --------------------------------------------------------------------------------- */
 
-bool shp_window_wants_base(const struct shp_window *window, size_t staged)
-{
-    return !window->base_known && window->mark_count == 0 && staged >= window->bytes / PARTS;
-}
-
 bool shp_window_wants_mark(const struct shp_window *window, bool blocked)
 {
     uint64_t unmarked = window->sent - window->marked;
     if (window->mark_count == SHP_WINDOW_MARKS_MAX)
         return false;
-    return unmarked >= window->bytes / PARTS || (blocked && window->mark_count == 0);
+    return unmarked >= window->bytes / PARTS ||
+           (blocked && window->mark_count == 0 && window->resume_ms == UINT64_MAX);
 }
 
 void shp_window_mark(struct shp_window *window, uint64_t number, bool quiet, uint64_t now_ms)

@@ -36,6 +36,9 @@ struct shp_window {
     uint64_t held_at;     /* sent when it last held bulk back */
     uint64_t judged_from; /* marks up to here tell of a window that is gone */
     uint64_t last_sent_ms;
+    uint64_t burst_ms;  /* begin of what goes at once */
+    uint64_t burst;     /* bytes of it */
+    uint64_t resume_ms; /* bulk is held back until then, pong or not; UINT64_MAX: it is not */
     bool base_known;
     uint64_t base_ms;
     uint64_t base_seen_ms; /* last round trip that was about the base */
@@ -47,15 +50,12 @@ void shp_window_init(struct shp_window *window);
 
 /*
  * The most that one frame of bulk may carry now, given what is staged; 0: nothing may go before a
- * pong comes. At most an eighth of the window, so that what is made meanwhile is behind little.
+ * pong comes, or before resume_ms. At most an eighth of the window, so that what is made meanwhile is behind little.
  */
 size_t shp_window_frame(struct shp_window *window, size_t staged, uint64_t now_ms);
 
 /* Bulk of a frame went out. */
 void shp_window_sent(struct shp_window *window, size_t bytes, uint64_t now_ms);
-
-/* A ping is wanted before bulk of this length: the base is unknown, and the line is empty. */
-bool shp_window_wants_base(const struct shp_window *window, size_t staged);
 
 /* A mark is wanted now: an eighth of the window is not marked, or no pong could open it. */
 bool shp_window_wants_mark(const struct shp_window *window, bool blocked);
