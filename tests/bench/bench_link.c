@@ -9,6 +9,9 @@
  *   relay N BYTES   Herdr calls with an answer of BYTES, as the link delivers them
  *   parsed N BYTES  the same, read as JSON as every caller of herdr_call gets it
  *   busy N BYTES    as relay, and all the while a ping of the helper every PING_EVERY_MS
+ *   pings N         pings of the helper, one after the other
+ *   cancel N BYTES  while one answer of BYTES is under way, N others are given up half way; each
+ *                   time a ping is sent right behind the cancel
  *   latest N PATH   latest reply of a transcript
  */
 #include <errno.h>
@@ -30,8 +33,10 @@
 #define REQUEST_BYTES 200
 #define CALL_TIMEOUT_MS 60000
 #define PING_EVERY_MS 5
+#define CANCEL_EVERY_MS 500
 #define PINGS_MAX 100000
 #define LINE_BYTES_MAX 8192
+#define BIG_CALL_BYTES 128
 
 struct bench {
     uv_loop_t loop;
@@ -48,7 +53,9 @@ struct bench {
     uint64_t started_ns;
     uint64_t ping_ns; /* 0: none is under way */
     long left;
-    size_t wanted; /* machines that are to be ready */
+    uint32_t kept;     /* stream of the answer that stays under way; 0: none */
+    uint32_t given_up; /* of the one that will be given up; 0: none */
+    size_t wanted;     /* machines that are to be ready */
     bool under_way;
 };
 
@@ -157,6 +164,12 @@ static void on_relayed(struct machine *machine, const struct machine_answer *ans
     one_done(bench, answer->error);
 }
 
+static void on_pinged(struct machine *machine, const struct machine_answer *answer, void *user)
+{
+    (void)machine;
+    one_done(user, answer->error);
+}
+
 static void on_latest(struct machine *machine, const struct machine_answer *answer, void *user)
 {
     (void)machine;
@@ -179,6 +192,14 @@ static cJSON *small_params(void)
     return params;
 }
 
+/* A call of Herdr whose answer has as many bytes as the command says. */
+static size_t big_call(const struct bench *bench, char line[BIG_CALL_BYTES])
+{
+    return (size_t)snprintf(line, BIG_CALL_BYTES,
+                            "{\"id\":\"shepherdr\",\"method\":\"big\",\"params\":{\"bytes\":%ld}}",
+                            bench_command_number(&bench->command, 2));
+}
+
 static void ask(struct bench *bench)
 {
     const struct bench_command *command = &bench->command;
@@ -186,6 +207,9 @@ static void ask(struct bench *bench)
     const char *name = command->word[0];
     if (strcmp(name, "calls") == 0) {
         herdr_call(machine, "ping", small_params(), CALL_TIMEOUT_MS, on_herdr, bench);
+    } else if (strcmp(name, "pings") == 0) {
+        machine_request(machine, SHP_MSG_IDENTITY_GET, NULL, CALL_TIMEOUT_MS, NULL, NULL, 0,
+                        on_pinged, bench);
     } else if (strcmp(name, "latest") == 0) {
         cJSON *params = cJSON_CreateObject();
         json_add(params, "path", command->word[2]);
@@ -196,12 +220,10 @@ static void ask(struct bench *bench)
         cJSON_AddNumberToObject(params, "bytes", (double)bench_command_number(command, 2));
         herdr_call(machine, "big", params, CALL_TIMEOUT_MS, on_herdr, bench);
     } else {
-        char line[128];
-        int len = snprintf(line, sizeof(line),
-                           "{\"id\":\"shepherdr\",\"method\":\"big\",\"params\":{\"bytes\":%ld}}",
-                           bench_command_number(command, 2));
+        char line[BIG_CALL_BYTES];
+        size_t len = big_call(bench, line);
         machine_request(machine, SHP_MSG_HERDR_CALL, NULL, CALL_TIMEOUT_MS, herdr_address(machine),
-                        line, (size_t)len, on_relayed, bench);
+                        line, len, on_relayed, bench);
     }
 }
 
@@ -253,6 +275,77 @@ static void on_ping_due(uv_timer_t *timer)
                     on_pong, bench);
 }
 
+/* ---- cancels ------------------------------------------------------------------------------- */
+
+/* Both answers end by our cancel and by nothing else. */
+static void on_given_up(struct shp_link *link, const struct shp_link_answer *answer, void *user)
+{
+    (void)link;
+    struct bench *bench = user;
+    if (!answer->error)
+        bench_die("cancel", "the answer came before the cancel");
+    if (answer->error->code != SHP_CODE_CANCELED)
+        failed("cancel", answer->error);
+    if (bench->left == 0 && bench->kept == 0)
+        done(bench);
+}
+
+static uint32_t ask_big(struct bench *bench)
+{
+    struct machine *machine = first(bench);
+    cJSON *address = herdr_address(machine);
+    char *json = cJSON_PrintUnformatted(address);
+    char line[BIG_CALL_BYTES];
+    size_t len = big_call(bench, line);
+    uint32_t stream;
+    if (!json || shp_link_request(machine->link, SHP_MSG_HERDR_CALL, NULL, CALL_TIMEOUT_MS, json,
+                                  (const uint8_t *)line, len, on_given_up, bench, &stream) != 0)
+        bench_die("cancel", "the link takes no request");
+    cJSON_free(json);
+    cJSON_Delete(address);
+    return stream;
+}
+
+static void on_pong_behind_cancel(struct machine *machine, const struct machine_answer *answer,
+                                  void *user)
+{
+    struct bench *bench = user;
+    if (answer->error)
+        failed("cancel", answer->error);
+    bench_samples_add(&bench->samples, bench_now_ns() - bench->ping_ns);
+    bench->ping_ns = 0;
+    if (--bench->left > 0)
+        return;
+    uv_timer_stop(&bench->ping);
+    uint32_t kept = bench->kept;
+    bench->kept = 0;
+    shp_link_cancel(machine->link, kept, SHP_CODE_CANCELED);
+}
+
+static void on_cancel_due(uv_timer_t *timer)
+{
+    struct bench *bench = timer->data;
+    struct machine *machine = first(bench);
+    if (bench->ping_ns != 0)
+        return;
+    if (bench->given_up == 0) {
+        bench->given_up = ask_big(bench);
+        return;
+    }
+    bench->ping_ns = bench_now_ns();
+    shp_link_cancel(machine->link, bench->given_up, SHP_CODE_CANCELED);
+    bench->given_up = 0;
+    machine_request(machine, SHP_MSG_IDENTITY_GET, NULL, CALL_TIMEOUT_MS, NULL, NULL, 0,
+                    on_pong_behind_cancel, bench);
+}
+
+static void start_cancels(struct bench *bench)
+{
+    bench->kept = ask_big(bench);
+    bench->given_up = 0;
+    uv_timer_start(&bench->ping, on_cancel_due, CANCEL_EVERY_MS, CANCEL_EVERY_MS);
+}
+
 static void on_identity(struct machine *machine, const struct machine_answer *answer, void *user)
 {
     (void)machine;
@@ -268,7 +361,8 @@ static void on_identity(struct machine *machine, const struct machine_answer *an
 
 static bool repeats(const char *name)
 {
-    static const char *const names[] = {"calls", "relay", "parsed", "busy", "latest"};
+    static const char *const names[] = {"calls", "relay",  "parsed", "busy",
+                                        "pings", "cancel", "latest"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -298,7 +392,10 @@ static void start_command(struct bench *bench, char *line)
             bench_samples_start(&bench->pings, PINGS_MAX);
             uv_timer_start(&bench->ping, on_ping_due, PING_EVERY_MS, PING_EVERY_MS);
         }
-        next(bench);
+        if (strcmp(name, "cancel") == 0)
+            start_cancels(bench);
+        else
+            next(bench);
     } else {
         bench_die(name, "unknown command");
     }

@@ -28,6 +28,12 @@ export interface SshdOptions {
     extraConfig?: string[];
     /** More lines of sshd_config, put last: Match blocks. */
     lastConfig?: string[];
+    /** Where it listens. Absent: 127.0.0.1. */
+    address?: string;
+    /** Absent: one that is free. */
+    port?: number;
+    /** Command that runs the server, which follows as its last arguments: another network namespace. */
+    within?: string[];
 }
 
 /** Why a server cannot run here, or undefined when it can. */
@@ -87,6 +93,7 @@ export class Sshd {
 
     private constructor(options: SshdOptions) {
         this.options = options;
+        this.port = options.port ?? 0;
         this.dir = options.dir;
     }
 
@@ -103,6 +110,10 @@ export class Sshd {
         if (process.getuid?.() === 0) fs.mkdirSync("/run/sshd", { recursive: true, mode: 0o755 });
         await sshd.listen();
         return sshd;
+    }
+
+    get address(): string {
+        return this.options.address ?? "127.0.0.1";
     }
 
     get userKey(): string {
@@ -122,7 +133,7 @@ export class Sshd {
     /** Line for a known_hosts file. */
     get knownHostsLine(): string {
         const key = fs.readFileSync(path.join(this.dir, "host_key.pub"), "utf8").split(" ").slice(0, 2).join(" ");
-        return `[127.0.0.1]:${this.port} ${key}`;
+        return `[${this.address}]:${this.port} ${key}`;
     }
 
     /** The server's connections and what runs in them, listener apart. */
@@ -161,10 +172,14 @@ export class Sshd {
             this.port = port;
             const config = path.join(this.dir, "sshd_config");
             fs.writeFileSync(config, this.config());
-            const args = ["-D", "-f", config, "-E", path.join(this.dir, "sshd.log")];
-            const server = start("/usr/sbin/sshd", args, { env: { PATH: "/usr/bin:/bin" }, cwd: this.dir });
+            const words = [...(this.options.within ?? []), "/usr/sbin/sshd", "-D", "-f", config, "-E", path.join(this.dir, "sshd.log")];
+            const server = start(words[0]!, words.slice(1), { env: { PATH: "/usr/bin:/bin" }, cwd: this.dir });
+            /* From here it cannot be asked in another namespace; its log says when it listens. */
+            const logged = this.log.length;
+            const listens = async (): Promise<boolean> =>
+                this.options.within === undefined ? await greets(port) : this.log.slice(logged).includes("Server listening on");
             try {
-                await until(async () => server.ended || (await greets(port)), { what: "sshd's greeting" });
+                await until(async () => server.ended || (await listens()), { what: "sshd's greeting" });
                 if (server.ended) throw new Error(`sshd ended: ${server.stderr}${this.log}`);
             } catch (err) {
                 await server.stop("SIGKILL");
@@ -201,7 +216,7 @@ export class Sshd {
         return [
             ...(options.extraConfig ?? []),
             `Port ${this.port}`,
-            "ListenAddress 127.0.0.1",
+            `ListenAddress ${this.address}`,
             `HostKey ${path.join(dir, "host_key")}`,
             `PidFile ${path.join(dir, "sshd.pid")}`,
             `AuthorizedKeysFile ${path.join(dir, "authorized_keys")}`,
@@ -269,7 +284,7 @@ export class SshClient {
             [
                 `Host ${h.alias}`,
                 ...(h.extraConfig ?? []),
-                "HostName 127.0.0.1",
+                `HostName ${h.sshd.address}`,
                 `Port ${h.sshd.port}`,
                 `User ${h.user ?? h.sshd.user}`,
                 `IdentityFile ${h.sshd.userKey}`,
