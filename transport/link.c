@@ -154,6 +154,8 @@ static void dispatch(struct shp_link *link, const struct shp_event *event)
         break;
     case SHP_EVENT_ESTABLISHED:
         link->established = true;
+        /* The round trip while the line is empty: for people, and for the bulk window. */
+        shp_session_measure(link->session, uv_now(link->loop));
         if (callbacks->on_established != NULL)
             callbacks->on_established(link, event->json, link->user);
         break;
