@@ -193,6 +193,8 @@ static void print_error(const struct finding *finding, FILE *out)
     const struct shp_error *error = &finding->error;
     fprintf(out, "%s: %s\n", shp_code_name(error->code),
             *error->cause ? error->cause : shp_code_doc(error->code));
+    if (*finding->text)
+        fprintf(out, "  %*s  %*s  seen: %s\n", MARK_WIDTH, "", NAME_WIDTH, "", finding->text);
     fprintf(out, "  %*s  %*s  next: %s\n", MARK_WIDTH, "", NAME_WIDTH, "",
             shp_code_next(error->code));
 }

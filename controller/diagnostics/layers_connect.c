@@ -24,12 +24,15 @@ static void config_ok(struct finding *finding, const struct machine *machine)
                *ssh->reason ? ")" : "", *ssh->kex ? ", " : "", ssh->kex);
 }
 
-static void auth_ok(struct finding *finding, const struct shp_ssh_facts *ssh)
+/* otherwise: for a method that is not known. */
+static void auth_seen(struct finding *finding, const struct shp_ssh_facts *ssh,
+                      const char *otherwise)
 {
     char tried[32] = "";
     if (ssh->keys_tried > 0)
-        snprintf(tried, sizeof(tried), "; %" PRIu32 " keys tried", ssh->keys_tried);
-    finding_ok(finding, "%s%s%s%s%s%s", or_text(ssh->auth_used, "logged in"),
+        snprintf(tried, sizeof(tried), "; %" PRIu32 " key%s tried", ssh->keys_tried,
+                 ssh->keys_tried == 1 ? "" : "s");
+    finding_ok(finding, "%s%s%s%s%s%s", or_text(ssh->auth_used, otherwise),
                *ssh->auth_offered ? ", offered: " : "", ssh->auth_offered, tried,
                *ssh->agent ? "; agent: " : "", ssh->agent);
 }
@@ -67,7 +70,7 @@ static void passed(struct diagnosis *diagnosis, const struct machine *machine, e
         finding_ok(finding, "%s", or_text(ssh->host_key, "known"));
         break;
     case LAYER_AUTH:
-        auth_ok(finding, ssh);
+        auth_seen(finding, ssh, "logged in");
         break;
     case LAYER_SHELL:
         shell_ok(finding, &machine->seen);
@@ -149,6 +152,8 @@ void layers_unconnected(struct diagnosis *diagnosis, const struct machine *machi
         struct finding *finding = &diagnosis->findings[layer];
         if (machine->local && layer < LAYER_SHELL)
             continue;
+        if (layer == (int)failed && failed == LAYER_AUTH)
+            auth_seen(finding, &machine->ssh, "no method succeeded");
         if (layer == (int)failed)
             finding_fail(finding, error);
         else if (layer > (int)failed || untried || layer > LAYER_SHELL)

@@ -95,8 +95,8 @@ static void helper(struct finding *finding, const struct machine *machine, const
     char shown[300];
     short_path(shown, sizeof(shown), path ? path : "?", json_string(facts, "home"));
     if (stale > 0)
-        snprintf(more, sizeof(more), "; %" PRIu64 " stale files beside it (--fix sweeps them)",
-                 stale);
+        snprintf(more, sizeof(more), "; %" PRIu64 " stale file%s beside it (--fix sweeps)", stale,
+                 stale == 1 ? "" : "s");
     finding_ok(finding, "%s%s (build %.12s), %s, %" PRIu64 " bytes, ready after %" PRIu64 " ms%s",
                machine->seen.uploaded ? "installed now: " : "", version ? version : "?",
                build ? build : "?", shown, number(facts, "helper_bytes"), machine->seen.ready_ms,
@@ -248,8 +248,8 @@ void layers_receivers(struct diagnosis *diagnosis, const struct machine *machine
         finding_judge(finding, VERDICT_WARNING, SHP_CODE_RECEIVER_OUTDATED, machine->id,
                       "%zu of %d live pi sessions", outdated, cJSON_GetArraySize(receivers));
     else
-        finding_ok(finding, "%d live pi sessions; this command has no relations",
-                   cJSON_GetArraySize(receivers));
+        finding_ok(finding, "%d live pi session%s; this command has no relations",
+                   cJSON_GetArraySize(receivers), cJSON_GetArraySize(receivers) == 1 ? "" : "s");
 }
 
 /* ---- link ---------------------------------------------------------------------------------- */

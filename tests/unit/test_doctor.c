@@ -266,6 +266,9 @@ static void the_table_is_this(void **state)
     strcpy(machine.ssh.kex, "curve25519-sha256");
     strcpy(machine.ssh.address, "10.0.0.7");
     strcpy(machine.ssh.host_key, "ssh-ed25519 SHA256:abc");
+    strcpy(machine.ssh.auth_offered, "publickey");
+    strcpy(machine.ssh.agent, "none");
+    machine.ssh.keys_tried = 2;
     machine.ssh.port = 22;
     machine.ssh.phase = SHP_SSH_PHASE_AUTH;
     finding_ok(&diagnosis.findings[LAYER_CATALOG], "Herdr session default");
@@ -280,6 +283,8 @@ static void the_table_is_this(void **state)
               "  ok       tcp           10.0.0.7 port 22\n"
               "  ok       host_key      ssh-ed25519 SHA256:abc\n"
               "  FAILED   auth          login_denied: 2 keys were refused\n"
+              "                         seen: no method succeeded, offered: publickey; 2 keys "
+              "tried; agent: none\n"
               "                         next: Load the key with ssh-add, or install it on the "
               "machine.\n"
               "  skipped  shell to receivers: needs auth\n");

@@ -457,6 +457,52 @@ static void a_second_controller_of_the_session_is_refused(void **state)
 }
 
 /* The end of the input while everything is under way: it ends, and quickly. */
+static const cJSON *row_of(cJSON **rows, const struct answer *out, const char *id)
+{
+    expect_code(out, 0);
+    cJSON_Delete(*rows);
+    *rows = cJSON_Parse(out->bulk);
+    assert_int_equal(cJSON_GetArraySize(*rows), (int)json_number(out->json, "machines", -1));
+    return json_find(*rows, "id", id);
+}
+
+#define BOX "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+static void machines_are_told_read_again_and_connected_anew(void **state)
+{
+    struct answer out;
+    cJSON *rows = NULL;
+    (void)state;
+    opened();
+    call(SHP_MSG_AGENTS_CALL, CALL("\"action\":\"list\"", "false"), NULL, &out);
+    answer_fini(&out);
+    call(SHP_MSG_MACHINES_GET, "{}", NULL, &out);
+    assert_string_equal(json_string(row_of(&rows, &out, "local"), "status"), "connected");
+    assert_null(json_find(rows, "id", BOX));
+    answer_fini(&out);
+
+    controller_rig_catalog(&rig, "[{\"id\":\"" BOX "\",\"label\":\"box\",\"target\":\"nobody@x\","
+                                 "\"session\":\"default\",\"enabled\":false}]");
+    call(SHP_MSG_MACHINES_GET, "{\"refresh\":true}", NULL, &out);
+    assert_string_equal(json_string(row_of(&rows, &out, BOX), "status"), "disabled");
+    answer_fini(&out);
+    call(SHP_MSG_MACHINES_GET, "{\"reconnect\":\"local\"}", NULL, &out);
+    assert_string_equal(json_string(row_of(&rows, &out, "local"), "status"), "connected");
+    answer_fini(&out);
+    cJSON_Delete(rows);
+
+    call(SHP_MSG_MACHINES_GET, "{\"reconnect\":\"nobody\"}", NULL, &out);
+    expect_code(&out, SHP_CODE_MACHINE_UNKNOWN);
+    answer_fini(&out);
+    call(SHP_MSG_MACHINES_GET, "{\"reconnect\":\"" BOX "\"}", NULL, &out);
+    expect_code(&out, SHP_CODE_MACHINE_DISABLED);
+    answer_fini(&out);
+    controller_rig_catalog(&rig, "{}");
+    call(SHP_MSG_MACHINES_GET, "{\"refresh\":true}", NULL, &out);
+    expect_code(&out, SHP_CODE_CATALOG_INVALID);
+    answer_fini(&out);
+}
+
 static void the_end_of_the_link_ends_everything(void **state)
 {
     (void)state;
@@ -505,6 +551,7 @@ int main(void)
         TEST(the_result_of_a_call_given_up_is_pushed),
         TEST(an_unconfirmed_result_is_pushed_by_the_next_controller),
         TEST(a_second_controller_of_the_session_is_refused),
+        TEST(machines_are_told_read_again_and_connected_anew),
         TEST(the_end_of_the_link_ends_everything),
         TEST(the_end_of_the_link_at_the_first_message),
     };
