@@ -104,7 +104,7 @@ enum shp_code {
     SHP_CODE_INSTALL_CORRUPT = 35, /* The uploaded helper does not have the digest that was sent. */
     SHP_CODE_ARCH_UNSUPPORTED = 36, /* There is no helper for this system. */
     SHP_CODE_HELPER_MISSING = 37, /* This installation has no helper to send. */
-    SHP_CODE_SHELL_UNSUPPORTED = 38, /* The login shell cannot run the command. */
+    SHP_CODE_SHELL_UNSUPPORTED = 38, /* The login shell speaks another language than sh. */
     SHP_CODE_HELPER_ABSENT = 39, /* The helper is not on the machine, and this look installs nothing. */
     SHP_CODE_HERDR_NOT_RUNNING = 40, /* Nothing listens on Herdr's socket. */
     SHP_CODE_HERDR_NO_ANSWER = 41, /* Herdr closed the connection without an answer; it may have acted. */
