@@ -201,8 +201,8 @@ static void take_held(struct shp_libssh_pump *pump)
     }
 }
 
-/* Lets libssh read; the callbacks above get what comes. */
-static void let_read(struct shp_libssh_pump *pump)
+/* Lets libssh look at its socket; the callbacks above get what comes. */
+static void look_at_socket(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_run *run = pump->run;
 
@@ -251,6 +251,8 @@ static void write_input(struct shp_libssh_pump *pump)
         if (len <= 0)
             return;
         pump->done += (size_t)len;
+        /* libssh writes only once it has seen that it can. */
+        look_at_socket(pump);
     }
 }
 
@@ -293,7 +295,7 @@ static bool wait_and_read(struct shp_libssh_pump *pump)
     switch (shp_libssh_wait(run)) {
     case SHP_LIBSSH_READY:
         if (run->socket_ready)
-            let_read(pump);
+            look_at_socket(pump);
         return true;
     case SHP_LIBSSH_TIMEOUT:
         if (!pump->closing || pump->eof_sent)
