@@ -388,6 +388,8 @@ static void connect_and_run(struct shp_libssh_run *run)
     run->fd = shp_libssh_connect(run);
     if (run->fd < 0)
         return;
+    if (fstat(run->fd, &run->socket) != 0)
+        memset(&run->socket, 0, sizeof(run->socket));
     shp_libssh_phase(run, SHP_SSH_PHASE_KEX, SHP_LIBSSH_KEX_MS);
     run->session = ssh_new();
     if (run->session == NULL) {
@@ -424,30 +426,27 @@ static void keep_banner(struct shp_libssh_run *run)
 }
 
 /*
- * Whether libssh closes a socket that it was given depends on its version. The number may be
- * somebody else's by now; the inode tells.
+ * Whether libssh closes a socket that it was given depends on its version and on how the session
+ * failed. The number may be somebody else's by now; the inode tells.
  */
-static void close_socket(int fd, const struct stat *ours)
+static void close_socket(const struct shp_libssh_run *run)
 {
     struct stat now;
 
-    if (fstat(fd, &now) == 0 && now.st_dev == ours->st_dev && now.st_ino == ours->st_ino)
-        close(fd);
+    if (run->fd >= 0 && fstat(run->fd, &now) == 0 && now.st_dev == run->socket.st_dev &&
+        now.st_ino == run->socket.st_ino)
+        close(run->fd);
 }
 
 static void disconnect(struct shp_libssh_run *run)
 {
-    struct stat ours;
-
-    if (run->fd < 0 || fstat(run->fd, &ours) != 0)
-        return;
     if (run->channel != NULL)
         ssh_channel_free(run->channel);
     if (run->session != NULL) {
         ssh_disconnect(run->session);
         ssh_free(run->session);
     }
-    close_socket(run->fd, &ours);
+    close_socket(run);
 }
 
 static void report_end(struct shp_libssh_run *run)

@@ -12,6 +12,7 @@
 #include <libssh/libssh.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 #include "protocol/messages.h"
@@ -87,6 +88,7 @@ struct shp_libssh_run {
     ssh_channel channel;
     struct ssh_channel_callbacks_struct callbacks;
     int fd;                     /* the session's, or ours before it has one */
+    struct stat socket;         /* what fd was when it was opened */
     struct shp_ssh_facts facts; /* published by shp_libssh_publish */
     struct shp_error error;
     uint64_t deadline_ns;
