@@ -85,7 +85,8 @@ static void choose_error(struct shp_link *link)
     const struct shp_error *ours = &link->error;
     const struct shp_error *theirs = &link->end.error;
     bool theirs_is_special = theirs->code != 0 && theirs->code != SHP_CODE_LINK_LOST;
-    bool ours_is_vague = ours->code == SHP_CODE_LINK_LOST || ours->code == SHP_CODE_SHELL_REFUSED;
+    bool ours_is_vague = ours->code == SHP_CODE_LINK_LOST || ours->code == SHP_CODE_SHELL_REFUSED ||
+                         ours->code == SHP_CODE_SHELL_SLOW;
 
     if (!link->has_error)
         link->error = *theirs;
