@@ -267,16 +267,38 @@ static void explain_unsigned(struct shp_error *error, const struct view *view)
                       key->name, word);
 }
 
-static void explain_denied(struct shp_error *error, const struct view *view)
+/* "user@host: Permission denied (methods)." says no more than the facts do. */
+static void drop_denial(struct view *view)
+{
+    char *begin = strstr(view->text, "Permission denied (");
+    char *end = begin != NULL ? strchr(begin, ')') : NULL;
+
+    if (end == NULL)
+        return;
+    if (begin - view->text >= 2 && begin[-2] == ':') {
+        begin--;
+        while (begin > view->text && begin[-1] != ' ')
+            begin--;
+    }
+    end += end[1] == '.' ? 2 : 1;
+    if (*end == '\0' && begin > view->text)
+        begin--; /* the space before it */
+    memmove(begin, end, strlen(end) + 1);
+}
+
+static void explain_denied(struct shp_error *error, struct view *view)
 {
     const struct shp_ssh_facts *facts = view->facts;
     const char *methods = facts->auth_offered;
     char said[300];
+    char what[400];
     char word[300];
 
     if (methods[0] == '\0') { /* of a host on the way, whose log we do not see */
         between(view, "Permission denied (", ")", said, sizeof(said));
         methods = said;
+    } else {
+        drop_denial(view);
     }
     if (view->log->unsigned_key.name[0] != '\0') {
         explain_unsigned(error, view);
@@ -317,11 +339,13 @@ static void explain_denied(struct shp_error *error, const struct view *view)
     } else if (facts->keys_tried == 0 && facts->auth_offered[0] != '\0') {
         plain_error(error, view, SHP_CODE_LOGIN_DENIED, "login", "ssh had no key to offer");
     } else {
-        plain_error(error, view, SHP_CODE_LOGIN_DENIED, "login", "the server refused every key");
+        snprintf(what, sizeof(what), "the server refused every key%s%s%s",
+                 methods[0] != '\0' ? " (it takes " : "", methods, methods[0] != '\0' ? ")" : "");
+        plain_error(error, view, SHP_CODE_LOGIN_DENIED, "login", what);
     }
 }
 
-static bool is_login(struct shp_error *error, const struct view *view)
+static bool is_login(struct shp_error *error, struct view *view)
 {
     /* With the parenthesis: a remote shell says "Permission denied" of files. */
     static const char *const denied[] = {
@@ -336,6 +360,24 @@ static bool is_login(struct shp_error *error, const struct view *view)
         return false;
     explain_denied(error, view);
     return true;
+}
+
+/* "ssh: connect to host H port P: why", or "Connection to H port P timed out". */
+static void explain_silence(struct shp_error *error, const struct view *view)
+{
+    char where[300];
+    char behind[310];
+    char why[200];
+
+    between(view, "connect to host ", ": ", where, sizeof(where));
+    if (where[0] == '\0') {
+        plain_error(error, view, SHP_CODE_CONNECT_TIMEOUT, "connect", "no connection");
+        return;
+    }
+    snprintf(behind, sizeof(behind), "%s: ", where);
+    between(view, behind, "\n", why, sizeof(why));
+    shp_error_set(error, SHP_CODE_CONNECT_TIMEOUT, NULL, "connect", "%s does not answer (%s)",
+                  where, why);
 }
 
 static bool is_network(struct shp_error *error, const struct view *view)
@@ -364,7 +406,7 @@ static bool is_network(struct shp_error *error, const struct view *view)
             plain_error(error, view, SHP_CODE_CONNECT_REFUSED, "connect", "refused");
     } else if (says_one(view, silent)) {
         if (!waits_for_url(error, view))
-            plain_error(error, view, SHP_CODE_CONNECT_TIMEOUT, "connect", "no connection");
+            explain_silence(error, view);
     } else {
         return false;
     }
@@ -435,8 +477,7 @@ static void explain_rest(struct shp_error *error, const struct view *view)
                  (!view->log->spoke && says_one(view, lost) && !says_one(view, was_none));
 
     if (began)
-        plain_error(error, view, SHP_CODE_LINK_LOST, "connection",
-                    "ssh ended with exit status 255");
+        plain_error(error, view, SHP_CODE_LINK_LOST, "connection", "ssh lost the connection");
     else if (facts->phase <= SHP_SSH_PHASE_TCP && facts->proxy[0] != '\0' &&
              waits_for_url(error, view))
         return;
@@ -444,12 +485,12 @@ static void explain_rest(struct shp_error *error, const struct view *view)
         plain_error(error, view, SHP_CODE_CONNECT_FAILED, "connect",
                     "the way there (ProxyJump or ProxyCommand) gave no connection");
     else
-        plain_error(error, view, SHP_CODE_CONNECT_FAILED, "ssh", "ssh ended with exit status 255");
+        plain_error(error, view, SHP_CODE_CONNECT_FAILED, "ssh", "ssh gave up");
 }
 
 /* ---- ends --------------------------------------------------------------------------------- */
 
-static void explain_failure(struct shp_error *error, const struct view *view)
+static void explain_failure(struct shp_error *error, struct view *view)
 {
     char what[96];
 

@@ -256,7 +256,7 @@ static const struct row ends[] = {
      255,
      false,
      SHP_CODE_CONNECT_TIMEOUT,
-     {"No route"}},
+     {"box port 22 does not answer (No route to host)"}},
     {TO_KEX "Connection timed out during banner exchange\r\n",
      255,
      false,
@@ -310,7 +310,7 @@ static const struct row ends[] = {
      255,
      false,
      SHP_CODE_LOGIN_DENIED,
-     {"refused every key"}},
+     {"refused every key (it takes publickey); try it with: ssh box"}},
     {TO_OFFER("publickey,password") OFFER
      "debug1: Authentications that can continue: publickey,password\r\n" DENIED(
          "publickey,password"),
@@ -414,7 +414,7 @@ static const struct row ends[] = {
      false,
      SHP_CODE_SSH_CONFIG_FAILED,
      {"line 3"}},
-    {"", 255, false, SHP_CODE_CONNECT_FAILED, {"255"}},
+    {"", 255, false, SHP_CODE_CONNECT_FAILED, {"gave up"}},
 };
 
 static void ends_of_ssh_are_explained(void **state)
