@@ -528,6 +528,13 @@ int shp_transport_libssh_new(struct shp_transport **out, uv_loop_t *loop,
     return SHP_OK;
 }
 
+bool shp_transport_libssh_greeted(const struct shp_transport *transport)
+{
+    const struct libssh *ssh = (const struct libssh *)transport;
+
+    return transport->ops == &ops && ssh->ended && ssh->worker->greeted;
+}
+
 const struct shp_ssh_facts *shp_transport_libssh_facts(const struct shp_transport *transport)
 {
     return transport->ops == &ops ? &((const struct libssh *)transport)->facts : NULL;

@@ -38,6 +38,9 @@ bool shp_libssh_knows_kex(const char *name);
 int shp_transport_libssh_new(struct shp_transport **out, uv_loop_t *loop,
                              const struct shp_libssh_options *options);
 
+/* After its end: whether the server told its version before it ended the connection. */
+bool shp_transport_libssh_greeted(const struct shp_transport *transport);
+
 /* NULL: another kind. */
 const struct shp_ssh_facts *shp_transport_libssh_facts(const struct shp_transport *transport);
 

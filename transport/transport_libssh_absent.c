@@ -26,6 +26,12 @@ int shp_transport_libssh_new(struct shp_transport **out, uv_loop_t *loop,
     return SHP_ERR_INVALID;
 }
 
+bool shp_transport_libssh_greeted(const struct shp_transport *transport)
+{
+    (void)transport;
+    return false;
+}
+
 const struct shp_ssh_facts *shp_transport_libssh_facts(const struct shp_transport *transport)
 {
     (void)transport;

@@ -432,6 +432,14 @@ static void judge(struct login *login)
                       offered[0] != '\0' ? offered : "no method", run->facts.agent);
 }
 
+/* As far as the server told: nothing before the first refusal. */
+static bool keys_are_taken(struct shp_libssh_run *run)
+{
+    int methods = ssh_userauth_list(run->session, NULL);
+
+    return methods == 0 || ((unsigned)methods & SSH_AUTH_METHOD_PUBLICKEY) != 0;
+}
+
 static void try_all(struct login *login)
 {
     struct shp_libssh_run *run = login->run;
@@ -439,7 +447,7 @@ static void try_all(struct login *login)
     try_agent(login);
     if (!go_on(login))
         return;
-    for (size_t i = 0; i < login->identities_len; i++) {
+    for (size_t i = 0; i < login->identities_len && keys_are_taken(run); i++) {
         try_identity(login, &login->identities[i]);
         if (!go_on(login))
             return;

@@ -443,6 +443,7 @@ static void disconnect(struct shp_libssh_run *run)
     if (run->channel != NULL)
         ssh_channel_free(run->channel);
     if (run->session != NULL) {
+        run->greeted = ssh_get_serverbanner(run->session) != NULL;
         ssh_disconnect(run->session);
         ssh_free(run->session);
     }
@@ -457,6 +458,7 @@ static void report_end(struct shp_libssh_run *run)
     shp_tail_clean(&run->tail, worker->diagnostic, sizeof(worker->diagnostic));
     worker->facts = run->facts;
     worker->error = run->error;
+    worker->greeted = run->greeted;
     worker->exited = run->exited;
     worker->exit_status = run->exit_status;
     worker->term_signal = run->term_signal;

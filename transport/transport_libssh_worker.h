@@ -63,6 +63,7 @@ struct shp_libssh_worker {
     uint64_t deadline_ns; /* of the phase that runs; 0: none */
     struct shp_ssh_facts facts;
     struct shp_error error;
+    bool greeted; /* the server told its version */
     bool exited;
     int64_t exit_status;
     int term_signal;
@@ -94,6 +95,7 @@ struct shp_libssh_run {
     uint64_t deadline_ns;
     struct shp_tail tail; /* text of the peer that may tell a person something */
     bool cancelled;
+    bool greeted;
     bool socket_ready; /* of the last wait: the session's socket */
     bool heard;
     bool early;  /* output came before there was a pump; libssh has it */

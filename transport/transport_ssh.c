@@ -120,12 +120,16 @@ static bool is_final(int code)
     }
 }
 
-static bool falls_back(const struct chooser *chooser, const struct shp_transport_end *end)
+static bool falls_back(const struct chooser *chooser, const struct shp_transport *child,
+                       const struct shp_transport_end *end)
 {
+    /* A server that hung up before it said anything is full, whoever comes. */
+    bool full = end->error.code == SHP_CODE_CONNECT_FAILED &&
+                end->ssh->phase == SHP_SSH_PHASE_KEX && !shp_transport_libssh_greeted(child);
     /* libssh asks agents with less patience (transport_ssh_agent.h). */
     bool hasty = strstr(end->ssh->agent, "does not answer") != NULL;
 
-    return chooser->libssh_runs && !chooser->by_us && !chooser->no_ssh &&
+    return chooser->libssh_runs && !full && !chooser->by_us && !chooser->no_ssh &&
            chooser->kind == SHP_SSH_AUTO && end->ssh->phase < SHP_SSH_PHASE_CHANNEL &&
            (!is_final(end->error.code) || (hasty && (end->error.code == SHP_CODE_LOGIN_SLOW ||
                                                      end->error.code == SHP_CODE_KEY_LOCKED)));
@@ -167,7 +171,7 @@ static void on_child_closed(struct shp_transport *child, const struct shp_transp
     struct shp_transport_end told = *end;
 
     chooser->child = NULL;
-    if (falls_back(chooser, end)) {
+    if (falls_back(chooser, child, end)) {
         fall_back(chooser, end);
     } else {
         chooser->facts = *end->ssh;

@@ -1,11 +1,13 @@
 /* The suite over libssh and over the chooser, to a throw-away sshd, and the ends of both. */
 #include "transport/ssh.h"
 #include "tests/support/sshd_fixture.h"
+#include "tests/support/temp_root.h"
 #include "transport/transport_libssh.h"
 #include "transport_suite.h"
 
 #include "protocol/messages.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -318,6 +320,104 @@ static void a_broken_configuration_is_named(void **state)
     assert_non_null(strstr(attempt.error.cause, "nosuchthing"));
 }
 
+/* libssh closes its socket by itself then; under a leak checker nothing of the session stays. */
+static void t11_a_failed_key_exchange_leaves_nothing(void **state)
+{
+    struct attempt attempt;
+    struct shp_ssh_options with = {
+        .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
+    char path[200];
+    char body[600];
+    size_t before;
+
+    (void)state;
+    /* The server's key is another. */
+    snprintf(body, sizeof(body), "#!/bin/sh\nexec %s -oHostKeyAlgorithms=ssh-rsa \"$@\"\n",
+             sshd.ssh);
+    make_client(path, sizeof(path), "with-algorithm", body);
+    with.ssh_path = path;
+    before = temp_entries("/proc/self/fd");
+    for (int i = 0; i < 3; i++) {
+        run_with(&attempt, &with);
+        assert_int_equal(attempt.error.code, SHP_CODE_KEX_UNSUPPORTED);
+    }
+    assert_int_equal(temp_entries("/proc/self/fd"), before);
+}
+
+/* ---- known hosts -------------------------------------------------------------------------- */
+
+static void run_shell(const char *format, const char *a, const char *b)
+{
+    char command[1024];
+
+    snprintf(command, sizeof(command), format, a, b);
+    assert_int_equal(system(command), 0);
+}
+
+/* A client that knows hosts by these files of the fixture's directory. */
+static void run_knowing(struct attempt *attempt, const char *files, const char *more)
+{
+    struct shp_ssh_options with = {
+        .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
+    char path[200];
+    char body[900];
+
+    snprintf(body, sizeof(body),
+             "#!/bin/sh\ncd '%s' && exec ssh -F none -oHostName=127.0.0.1 -oPort=%d "
+             "-oIdentitiesOnly=yes -oIdentityFile=%s/user -oGlobalKnownHostsFile=none "
+             "-oUserKnownHostsFile=\"%s\" %s \"$@\"\n",
+             sshd.directory, sshd.port, sshd.directory, files, more);
+    make_client(path, sizeof(path), "knowing-ssh", body);
+    with.ssh_path = path;
+    run_with(attempt, &with);
+}
+
+static void hosts_are_known_by_any_of_several_files(void **state)
+{
+    struct attempt attempt;
+    char files[600];
+
+    (void)state;
+    snprintf(files, sizeof(files), "%s/known_empty %s/none %s/known_changed %s/known_good",
+             sshd.directory, sshd.directory, sshd.directory, sshd.directory);
+    run_knowing(&attempt, files, "");
+    assert_string_equal(attempt.error.cause, "");
+    assert_string_equal(attempt.heard, "hello\n");
+    snprintf(files, sizeof(files), "%s/known_empty %s/known_empty %s/known_changed", sshd.directory,
+             sshd.directory, sshd.directory);
+    run_knowing(&attempt, files, "");
+    assert_int_equal(attempt.error.code, SHP_CODE_HOST_KEY_CHANGED);
+}
+
+static void a_key_without_port_counts_for_every_port(void **state)
+{
+    struct attempt attempt;
+    char files[200];
+
+    (void)state;
+    run_shell("cd '%s' && sed 's/^[^ ]*/127.0.0.1/' known_good > known_plain%s", sshd.directory,
+              "");
+    snprintf(files, sizeof(files), "%s/known_plain", sshd.directory);
+    run_knowing(&attempt, files, "");
+    assert_string_equal(attempt.error.cause, "");
+    assert_string_equal(attempt.heard, "hello\n");
+}
+
+static void an_alias_is_looked_up_without_port(void **state)
+{
+    struct attempt attempt;
+    char files[200];
+
+    (void)state;
+    run_shell("cd '%s' && sed 's/^[^ ]*/the-alias/' known_good > known_alias%s", sshd.directory,
+              "");
+    snprintf(files, sizeof(files), "%s/known_alias", sshd.directory);
+    run_knowing(&attempt, files, "-oHostKeyAlias=the-alias");
+    assert_string_equal(attempt.error.cause, "");
+    run_knowing(&attempt, files, "-oHostKeyAlias=another");
+    assert_int_equal(attempt.error.code, SHP_CODE_HOST_KEY_UNKNOWN);
+}
+
 /* ---- agents ------------------------------------------------------------------------------- */
 
 static void a_silent_agent_is_passed_over(void **state)
@@ -338,14 +438,6 @@ static void a_silent_agent_is_passed_over(void **state)
     assert_int_equal(attempt.error.code, 0);
     assert_string_equal(attempt.heard, "hello\n");
     assert_non_null(strstr(attempt.facts.agent, "does not answer"));
-}
-
-static void run_shell(const char *format, const char *a, const char *b)
-{
-    char command[1024];
-
-    snprintf(command, sizeof(command), format, a, b);
-    assert_int_equal(system(command), 0);
 }
 
 /* Seven keys that the server does not take, and then, alone named by the configuration, the good. */
@@ -402,6 +494,61 @@ static void an_encrypted_key_without_agent_is_named(void **state)
     assert_int_equal(attempt.error.code, SHP_CODE_KEY_LOCKED);
     assert_non_null(strstr(attempt.error.cause, "/locked"));
     assert_string_equal(attempt.facts.transport, "libssh");
+}
+
+/* ---- stuck -------------------------------------------------------------------------------- */
+
+static void on_stuck_open(struct shp_transport *transport, void *user)
+{
+    (void)transport;
+    (void)user;
+    fail_msg("a login that hangs has succeeded");
+}
+
+static void close_it(uv_timer_t *timer)
+{
+    shp_transport_close(timer->data);
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* A file that nobody writes, in place of a public key: libssh waits in it for ever. */
+static void a_stuck_thread_is_left_behind(void **state)
+{
+    static const struct shp_transport_callbacks callbacks = {.on_open = on_stuck_open,
+                                                             .on_closed = on_closed};
+    struct attempt attempt = {0};
+    struct shp_transport *transport = NULL;
+    struct shp_ssh_options with = {
+        .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
+    uv_timer_t timer;
+    char path[200];
+    char body[600];
+    char fifo[200];
+    int fd;
+
+    (void)state;
+    run_shell("cd '%s' && cp user stuck && mkfifo stuck.pub%s", sshd.directory, "");
+    snprintf(body, sizeof(body),
+             "#!/bin/sh\nexec ssh -F none -oHostName=127.0.0.1 -oPort=%d -oIdentitiesOnly=yes "
+             "-oIdentityFile=%s/stuck -oUserKnownHostsFile=%s/known_good \"$@\"\n",
+             sshd.port, sshd.directory, sshd.directory);
+    make_client(path, sizeof(path), "stuck-ssh", body);
+    with.ssh_path = path;
+    assert_int_equal(uv_loop_init(&attempt.loop), 0);
+    assert_int_equal(shp_transport_ssh_new(&transport, &attempt.loop, &with), 0);
+    assert_int_equal(shp_transport_open(transport, &callbacks, &attempt), 0);
+    uv_timer_init(&attempt.loop, &timer);
+    timer.data = transport;
+    uv_timer_start(&timer, close_it, 1500, 0);
+    uv_run(&attempt.loop, UV_RUN_DEFAULT);
+    assert_true(attempt.closed);
+    assert_int_equal(attempt.error.code, 0);
+    assert_int_equal(uv_loop_close(&attempt.loop), 0);
+    /* Now the thread goes on, without anybody to tell, and ends. */
+    snprintf(fifo, sizeof(fifo), "%s/stuck.pub", sshd.directory);
+    for (fd = -1; fd < 0; usleep(1000))
+        fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    close(fd);
 }
 
 /* ---- no ssh ------------------------------------------------------------------------------- */
@@ -463,6 +610,11 @@ int main(void)
         cmocka_unit_test(what_libssh_lacks_is_left_to_openssh),
         cmocka_unit_test(libssh_alone_refuses_what_would_lead_elsewhere),
         cmocka_unit_test(a_broken_configuration_is_named),
+        cmocka_unit_test(t11_a_failed_key_exchange_leaves_nothing),
+        cmocka_unit_test(hosts_are_known_by_any_of_several_files),
+        cmocka_unit_test(a_key_without_port_counts_for_every_port),
+        cmocka_unit_test(an_alias_is_looked_up_without_port),
+        cmocka_unit_test(a_stuck_thread_is_left_behind),
         cmocka_unit_test(a_silent_agent_is_passed_over),
         cmocka_unit_test(only_the_named_key_of_an_agent_is_offered),
         cmocka_unit_test(an_encrypted_key_without_agent_is_named),
