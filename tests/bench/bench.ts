@@ -15,6 +15,7 @@ import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
 import { repoRoot } from "../support/process.ts";
+import { slowLineMissing } from "../support/slow-line.ts";
 import { sshdMissing } from "../support/sshd.ts";
 import * as measure from "./measures.ts";
 import { doctor } from "./doctor.ts";
@@ -22,6 +23,7 @@ import { load, pssMiB } from "./proc.ts";
 import { pushed, pushMissing } from "./push.ts";
 import { applyWaivers, describeMachine, loadText, markdown, table, type Line, type Report, type Waiver } from "./report.ts";
 import { Rig, rigMissing } from "./rig.ts";
+import { slowLine } from "./slow.ts";
 
 const { values: options } = parseArgs({
     options: {
@@ -88,6 +90,10 @@ async function main(): Promise<number> {
     const report: Report = { machine: describeMachine(), loadBefore: load(), loadAfter: load(), seconds: 0, lines: [], left_out: [] };
     const startMs = performance.now();
     await onRig(report.lines);
+    progress("a slow line");
+    const slow = slowLineMissing() ?? (await slowLine(options.quick ? 1 : 8));
+    if (typeof slow === "string") report.left_out.push(`slow line: ${slow}`);
+    else report.lines.push(...slow);
     const noPi = options["no-pi"] ? "asked for" : pushMissing();
     if (noPi === undefined) {
         progress("real Pi: settled worker to pushed report");

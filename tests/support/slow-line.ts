@@ -7,12 +7,13 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Driven } from "../bench/rig.ts";
-import { removeRoot, start, tmpRoot, until, type Child } from "./process.ts";
+import { removeRoot, repoRoot, start, tmpRoot, until, type Child } from "./process.ts";
 import { Sshd, SshClient, sshdMissing } from "./sshd.ts";
 import { shepherdrBin } from "./world.ts";
 
-const binDir = path.dirname(shepherdrBin);
-const build = path.dirname(binDir);
+const named = process.env["BUILD"]; /* as make bench says it */
+const build = named === undefined ? path.dirname(path.dirname(shepherdrBin)) : path.resolve(repoRoot, named);
+const binDir = path.join(build, "bin");
 const lineProgram = path.join(build, "tests", "slow_line");
 const benchLink = path.join(build, "bench", "bench_link");
 const benchFloor = path.join(build, "bench", "bench_floor");
@@ -28,6 +29,9 @@ export interface LineOptions {
     seed: number;
 }
 
+/** 2 Mbit/s, 50 ms there and back, 1 of 100 packets lost; the queue is deep, as those of modems are. */
+export const SLOW_LINE: LineOptions = { bytesPerSecond: 250_000, delayMs: 25, lossPerMille: 10, queueBytes: 1024 * 1024, seed: 11 };
+
 /** Why there can be no slow line here, or undefined. */
 export function slowLineMissing(): string | undefined {
     if (process.getuid?.() !== 0) return "network namespaces need root";
@@ -39,6 +43,8 @@ export function slowLineMissing(): string | undefined {
 
 export class SlowLine {
     readonly dir: string;
+    /** Who can speak SSH on the near side. */
+    readonly transports: ("openssh" | "libssh")[];
     /** Drives the controller's own path to the far side; see tests/bench/bench_link.c. */
     link!: Driven;
     private line!: Child;
@@ -47,6 +53,7 @@ export class SlowLine {
 
     private constructor() {
         this.dir = tmpRoot("line");
+        this.transports = fs.readFileSync(benchLink).includes("libssh.so") ? ["openssh", "libssh"] : ["openssh"];
     }
 
     /** A string: why this system does not let us, though everything is there. */
@@ -91,6 +98,13 @@ export class SlowLine {
         await this.herdr.line();
         const [enter, ...where] = within(0);
         this.link = new Driven(enter!, [...where, benchLink, binDir], env);
+    }
+
+    /** Who speaks SSH from the next connect on. */
+    use(transport: "openssh" | "libssh"): void {
+        const dir = path.join(this.dir, "near", ".pi", "agent");
+        fs.mkdirSync(dir, { recursive: true });
+        fs.writeFileSync(path.join(dir, "pi-shepherdr.json"), JSON.stringify({ transport }));
     }
 
     async stop(): Promise<void> {
