@@ -160,17 +160,19 @@ static void agent_said(struct shp_openssh_log *log, struct text line)
 {
     struct shp_ssh_facts *facts = log->facts;
     struct text rest;
+    char why[100];
 
-    if (after(line, "agent returned ", &rest))
+    if (after(line, "agent returned ", &rest)) {
         copy(facts->agent, sizeof(facts->agent), rest);
-    else if (contains(line, "agent contains no identities"))
+    } else if (contains(line, "agent contains no identities")) {
         snprintf(facts->agent, sizeof(facts->agent), "0 keys");
-    else if (after(line, "ssh_get_authentication_socket: ", &rest))
-        snprintf(facts->agent, sizeof(facts->agent), "cannot be reached: %.*s",
-                 (int)(rest.len > 100 ? 100 : rest.len), rest.at);
-    else if (after(line, "ssh_fetch_identitylist: ", &rest))
-        snprintf(facts->agent, sizeof(facts->agent), "does not list its keys: %.*s",
-                 (int)(rest.len > 100 ? 100 : rest.len), rest.at);
+    } else if (after(line, "ssh_get_authentication_socket: ", &rest)) {
+        copy(why, sizeof(why), rest);
+        snprintf(facts->agent, sizeof(facts->agent), "cannot be reached: %s", why);
+    } else if (after(line, "ssh_fetch_identitylist: ", &rest)) {
+        copy(why, sizeof(why), rest);
+        snprintf(facts->agent, sizeof(facts->agent), "does not list its keys: %s", why);
+    }
 }
 
 static void keys_listed(struct shp_openssh_log *log)
