@@ -310,7 +310,8 @@ int shp__handshake_feed(struct shp_session *session, const uint8_t *in, size_t l
         return err;
     if (err == SHP_ERR_NOMEM)
         return shp__session_fail(session, err, SHP_CODE_OUT_OF_MEMORY, "handshake", "%s", "");
-    int code = err == SHP_ERR_AUTH ? SHP_CODE_AUTH_FAILED : SHP_CODE_PROTOCOL_ERROR;
+    bool foreign = err == SHP_ERR_AUTH || session->suite == SHP_SUITE_NOISE;
+    int code = foreign ? SHP_CODE_AUTH_FAILED : SHP_CODE_PROTOCOL_ERROR;
     return shp__session_fail(session, err, code, "handshake",
                              "the first bytes of the peer are not those of a handshake");
 }

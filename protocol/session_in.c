@@ -31,6 +31,9 @@ int shp__session_read_frame(struct shp_session *session, const uint8_t *in, size
     uint8_t *plain;
     *complete = false;
     int err = shp_frame_reader_feed(&session->reader, in, len, taken, &body, &body_len);
+    /* A length stands outside of what a frame proves: an impossible one is foreign bytes. */
+    if (err == SHP_ERR_PROTOCOL && session->suite == SHP_SUITE_NOISE)
+        return SHP_ERR_AUTH;
     if (err || !body)
         return err;
 
