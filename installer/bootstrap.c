@@ -6,6 +6,7 @@
 
 #include "framing/preamble.h"
 #include "installer/command.h"
+#include "installer/shell.h"
 #include "protocol/messages.h"
 
 enum bootstrap_state {
@@ -170,10 +171,23 @@ static void remote_failure(const struct bootstrap *bootstrap, const char *text,
                   *clean ? clean : "the machine gave no reason");
 }
 
+/* The end of a text, from the beginning of a character. */
+static const char *last_of(const char *text, size_t len_max)
+{
+    size_t len = strlen(text);
+    if (len > len_max)
+        text += len - len_max;
+    while (((unsigned char)*text & 0xc0) == 0x80)
+        text++;
+    return text;
+}
+
 static void ended_early(struct bootstrap *bootstrap, bool ended, struct shp_error *error)
 {
-    char noise[SHP_ERROR_CAUSE_MAX - 128];
-    shp_preamble_diagnostic(&bootstrap->preamble, noise, sizeof(noise));
+    char all[SHP_PREAMBLE_TAIL_MAX + 1];
+    shp_preamble_diagnostic(&bootstrap->preamble, all, sizeof(all));
+    shp_shell_hide_command(all);
+    const char *noise = last_of(all, SHP_ERROR_CAUSE_MAX - 128);
     const char *printed = *noise ? "; it printed: " : "";
     if (shp_bootstrap_names_limit(noise))
         shp_error_set(error, SHP_CODE_SHELL_LIMITS, NULL, "start helper", "%s", noise);
@@ -188,8 +202,11 @@ static void ended_early(struct bootstrap *bootstrap, bool ended, struct shp_erro
         shp_error_set(error, SHP_CODE_SHELL_REFUSED, NULL, "start helper",
                       "the login shell ended before our command ran%s%s", printed, noise);
     else
-        shp_error_set(error, SHP_CODE_SHELL_SLOW, NULL, "start helper", "no answer within %d s%s%s",
-                      SHP_LIMIT_SHELL_TIMEOUT_MS / 1000, printed, noise);
+        shp_error_set(
+            error, SHP_CODE_SHELL_SLOW, NULL, "start helper",
+            "no answer within %d s: a start-up file of the login shell is slow, waits, or "
+            "reads standard input%s%s",
+            SHP_LIMIT_SHELL_TIMEOUT_MS / 1000, printed, noise);
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -222,15 +239,22 @@ static enum shp_prelude_status take_need(struct bootstrap *bootstrap, const char
     return SHP_PRELUDE_MORE;
 }
 
-static enum shp_prelude_status take_ready(const struct bootstrap *bootstrap, const char *build,
+/* <build id>, and `forced` where the helper is the forced command of a key. */
+static enum shp_prelude_status take_ready(const struct bootstrap *bootstrap, const char *text,
                                           struct shp_error *error)
 {
-    if (strcmp(build, bootstrap->build_id) == 0) {
+    size_t len = strcspn(text, " ");
+    bool forced = after(text + len, " forced") != NULL;
+    char build[65];
+    snprintf(build, sizeof(build), "%.*s", (int)(len < 64 ? len : 64), text);
+    if (strcmp(build, bootstrap->build_id) == 0 && (forced || text[len] == 0)) {
         bootstrap->seen->ready_ms = (uv_hrtime() - bootstrap->began_ns) / 1000000 + 1;
         return SHP_PRELUDE_READY;
     }
     shp_error_set(error, SHP_CODE_BUILD_MISMATCH, NULL, "start helper",
-                  "the helper is build %.64s, ours is %s", build, bootstrap->build_id);
+                  "%s is build %s, ours is %s",
+                  forced ? "the helper that the key's forced command names" : "the helper", build,
+                  bootstrap->build_id);
     return SHP_PRELUDE_FAILED;
 }
 

@@ -1,6 +1,7 @@
 /*
- * The program that runs on every machine: `serve <marker>` for a controller, `self-check <digest>`
- * for its installer. Standard output is the wire, standard error is for people.
+ * The program that runs on every machine: `serve <marker>` for a controller, `serve --ssh` as the
+ * forced command of a key, `self-check <digest>` for the installer. Standard output is the wire,
+ * standard error is for people.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,6 +102,13 @@ static void on_signal(uv_signal_t *handle, int number)
     helper_close(&server->helper, SHP_CODE_SHUTTING_DOWN, "ended by a signal");
 }
 
+/* Who started us, and what that means. */
+enum start {
+    START_INSTALLED, /* the installer's line: the directory is ours to keep tidy */
+    START_LOOK,      /* whoever only looks at the machine wants nothing removed */
+    START_FORCED,    /* command= of a key: the file is a person's, and so is its update */
+};
+
 /* A line that the controller waits for in what the shell prints. */
 static int say_line(const char *marker, const char *text)
 {
@@ -143,8 +151,7 @@ static int open_helper(struct server *server, const char *marker)
     return 0;
 }
 
-/* keep: whoever only looks at the machine wants nothing removed. */
-static int serve(const char *program, const char *marker, bool keep)
+static int serve(const char *program, const char *marker, enum start start)
 {
     static struct server server;
     if (strlen(marker) != SHP_MARKER_HEX || !shp_hex_valid(marker, SHP_MARKER_HEX)) {
@@ -160,12 +167,14 @@ static int serve(const char *program, const char *marker, bool keep)
         return EXIT_FAILURE;
     }
     /* No directory of the machine is kept busy by us. */
-    if (chdir("/") != 0 || say_line(marker, "READY " SHP_BUILD_ID) != 0)
+    const char *ready =
+        start == START_FORCED ? "READY " SHP_BUILD_ID " forced" : "READY " SHP_BUILD_ID;
+    if (chdir("/") != 0 || say_line(marker, ready) != 0)
         return EXIT_FAILURE;
     if (open_helper(&server, marker) != 0)
         return EXIT_FAILURE;
     server.helper.program = program;
-    if (!keep)
+    if (start == START_INSTALLED)
         sweep_programs(program);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     for (size_t i = 0; i < SIGNALS; i++)
@@ -180,6 +189,26 @@ static int serve(const char *program, const char *marker, bool keep)
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;
+}
+
+/*
+ * The key of a forced command can run this program and nothing else, whatever its holder asks for:
+ * of that command line only the marker at its fixed place is taken.
+ */
+static int serve_forced(const char *program)
+{
+    static const char begin[] = "exec sh -c 'k=";
+    const char *asked = getenv("SSH_ORIGINAL_COMMAND");
+    char marker[SHP_MARKER_HEX + 1];
+    size_t len = asked ? strnlen(asked, sizeof begin + SHP_MARKER_HEX) : 0;
+    if (len != sizeof begin + SHP_MARKER_HEX || memcmp(asked, begin, sizeof begin - 1) != 0 ||
+        asked[sizeof begin - 1 + SHP_MARKER_HEX] != ';') {
+        say("this key serves a shepherdr controller and runs no other command");
+        return EXIT_USAGE;
+    }
+    memcpy(marker, asked + sizeof begin - 1, SHP_MARKER_HEX);
+    marker[SHP_MARKER_HEX] = '\0';
+    return serve(program, marker, START_FORCED);
 }
 
 /* A descriptor of ours must never become number 0, 1 or 2 because it was closed: we write there. */
@@ -199,10 +228,12 @@ int main(int argc, char **argv)
         say("no random numbers");
         return EXIT_FAILURE;
     }
+    if (argc == 3 && strcmp(argv[1], "serve") == 0 && strcmp(argv[2], "--ssh") == 0)
+        return serve_forced(argv[0]);
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
-        return serve(argv[0], argv[2], false);
+        return serve(argv[0], argv[2], START_INSTALLED);
     if (argc == 4 && strcmp(argv[1], "serve") == 0 && strcmp(argv[3], "keep") == 0)
-        return serve(argv[0], argv[2], true);
+        return serve(argv[0], argv[2], START_LOOK);
     if (argc == 3 && strcmp(argv[1], "self-check") == 0)
         return self_check(argv[0], argv[2]);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
@@ -210,6 +241,7 @@ int main(int argc, char **argv)
                          sizeof SHP_VERSION " " SHP_BUILD_ID "\n" - 1) == 0
                    ? EXIT_SUCCESS
                    : EXIT_FAILURE;
-    say("usage: shepherdr-helper serve <marker> [keep] | self-check <sha256> | --version");
+    say("usage: shepherdr-helper serve <marker> [keep] | serve --ssh | self-check <sha256> | "
+        "--version");
     return EXIT_USAGE;
 }

@@ -8,6 +8,7 @@
 #include "controller/json.h"
 #include "controller/settings.h"
 #include "installer/bootstrap.h"
+#include "installer/shell.h"
 #include "protocol/messages.h"
 #include "shp_build_id.h"
 
@@ -135,15 +136,41 @@ bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
     return false;
 }
 
-void connect_explain(struct shp_error *error)
+/*
+ * What the shell said stands in the cause, where it went to standard output, and in the diagnostic;
+ * the cause quotes that as far as there is room.
+ */
+static void explain_shell(struct shp_error *error, const char *diagnostic)
+{
+    static const char quotes[] = " (standard error: ";
+    char said[SHP_LIMIT_DIAGNOSTIC_BYTES_MAX + 1];
+    char printed[SHP_ERROR_CAUSE_MAX + sizeof(said)];
+    const char *noise = strstr(error->cause, "it printed: ");
+    char *quote = strstr(error->cause, quotes);
+    snprintf(said, sizeof(said), "%s", diagnostic);
+    shp_shell_hide_command(said);
+    snprintf(printed, sizeof(printed), "%s %s", noise ? noise : "", said);
+    if (shp_bootstrap_names_limit(printed)) {
+        error->code = SHP_CODE_SHELL_LIMITS;
+    } else if (!shp_shell_explain(error, printed) && quote) {
+        struct shp_error told = *error;
+        shp_error_set(error, told.code, told.machine, told.step, "%.*s%s%s)",
+                      (int)(quote - error->cause), told.cause, quotes, said);
+    }
+}
+
+void connect_explain(struct shp_error *error, const char *diagnostic)
 {
     if (error->code == SHP_CODE_TIMEOUT && strcmp(error->step, "handshake") == 0)
         shp_error_set(error, SHP_CODE_HELPER_SILENT, NULL, "handshake",
                       "no handshake within %d s of its ready line",
                       SHP_LIMIT_HANDSHAKE_TIMEOUT_MS / 1000);
-    else if ((error->code == SHP_CODE_SHELL_REFUSED || error->code == SHP_CODE_SHELL_SLOW) &&
-             shp_bootstrap_names_limit(error->cause))
-        error->code = SHP_CODE_SHELL_LIMITS;
+    else if (error->code == SHP_CODE_SHELL_REFUSED || error->code == SHP_CODE_SHELL_SLOW)
+        explain_shell(error, diagnostic);
+    else if (error->code == SHP_CODE_AUTH_FAILED)
+        shp_error_set(error, SHP_CODE_AUTH_FAILED, NULL, "link",
+                      "bytes that are not the helper's came over the channel: a start-up file of "
+                      "the login shell left something running that prints");
 }
 
 bool connect_was_crowded(const struct machine *machine, const struct shp_error *error)

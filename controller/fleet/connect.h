@@ -23,10 +23,11 @@ bool connect_hello_accept(const struct machine *machine, const cJSON *hello,
                           struct shp_error *error);
 
 /*
- * What the end of a link before its session means to a person: a handshake that nobody answered is
- * not the deadline of a request, and a login shell that a limit stopped refused nothing.
+ * What the end of a link means to a person: a handshake that nobody answered is not the deadline of
+ * a request; a login shell that a limit stopped, or that speaks no sh, refused nothing; and bytes
+ * that prove nothing come from what the shell left running. diagnostic: of the transport's end.
  */
-void connect_explain(struct shp_error *error);
+void connect_explain(struct shp_error *error, const char *diagnostic);
 
 /*
  * The server closed the connection before the login (MaxStartups, a full accept queue): nothing is

@@ -386,8 +386,7 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
         shp_error_set(&machine->reason, SHP_CODE_LINK_LOST, machine->id, "link",
                       "the helper ended%s%s", end && *end->diagnostic ? ": " : "",
                       end ? end->diagnostic : "");
-    if (!was_connected)
-        connect_explain(&machine->reason);
+    connect_explain(&machine->reason, end ? end->diagnostic : "");
     shp_error_add_machine(&machine->reason, machine->id);
     set_state(machine, MACHINE_WAITING);
     /* What was asked for since an established link broke has had no attempt of its own yet. */

@@ -1,6 +1,7 @@
 /* The bootstrap against real shells, file systems and what may stand in its way. */
 #include "bootstrap_suite.h"
 
+#include "installer/shell.h"
 #include "protocol/messages.h"
 
 #include <setjmp.h>
@@ -476,6 +477,139 @@ static void a_shell_that_waits_meets_the_deadline(void **state)
     rig_fini(&rig);
 }
 
+/* The deadline of the bootstrap, shortened; tests/connect has the real one. */
+static void s5_a_start_up_file_that_reads_standard_input_meets_the_deadline(void **state)
+{
+    struct rig_result result;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 0);
+    rig.before = "echo Press enter; cat >/dev/null;";
+    rig.timeout_ms = 300;
+    result = rig_run_once(&rig);
+    expect_failure(&result, SHP_CODE_SHELL_SLOW);
+    assert_non_null(strstr(result.error.cause, "reads standard input"));
+    assert_non_null(strstr(result.error.cause, "Press enter"));
+    rig_fini(&rig);
+}
+
+/* Two thirds of a deadline connect, four thirds do not: 20 s and 40 s of 30 s, in small. */
+static void s6_a_slow_shell_connects_within_the_deadline(void **state)
+{
+    struct rig_result result;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 0);
+    rig.timeout_ms = 15000;
+    rig.before = "echo loading; sleep 1;";
+    result = rig_run_once(&rig);
+    expect_ready(&result, true, "slow");
+    rig.timeout_ms = 300;
+    rig.before = "echo loading; sleep 20;";
+    result = rig_run_once(&rig);
+    expect_failure(&result, SHP_CODE_SHELL_SLOW);
+    rig_fini(&rig);
+}
+
+static void s2_a_shell_of_another_language_is_told_by_its_own_words(void **state)
+{
+    static const struct {
+        const char *printed;
+        const char *name; /* NULL: no complaint about our command */
+    } texts[] = {
+        {"File \"<string>\", line 1 exec sh -c 'k=0 ^^ SyntaxError: invalid syntax", "Python"},
+        {"[eval]:1 exec sh -c ^^ SyntaxError: Unexpected identifier 'sh'", "Node.js"},
+        {"syntax error at -e line 1, near \"exec sh -\"", "Perl"},
+        {"exec: The term 'exec' is not recognized as a name of a cmdlet", "PowerShell"},
+        {"'exec' is not recognized as an internal or external command,", "cmd.exe"},
+        {"fatal: unrecognized command 'exec sh -c '", "git-shell"},
+        {"-lang: 1: parse error before 'sh'", "lang"},
+        {"/usr/local/bin/plan9rc: line 1: syntax error near \"sh\"", "plan9rc"},
+        {"Welcome: news /opt/x/clish: Unknown command: exec", "clish"},
+        {"ERROR: syntax error at or near \"exec\"", ""},
+        {"This account is currently not available.", NULL},
+        {"/home/a/.bashrc: line 3: syntax error near unexpected token `fi'", NULL},
+        {"bash: nosuchtool: command not found", NULL},
+        {"not allowed: (our command)", NULL},
+        {"", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct shp_error error;
+        char start[128];
+
+        shp_error_set(&error, SHP_CODE_SHELL_REFUSED, "m", "start helper", "it ended");
+        assert_int_equal(shp_shell_explain(&error, texts[i].printed), texts[i].name != NULL);
+        if (texts[i].name == NULL) {
+            assert_int_equal(error.code, SHP_CODE_SHELL_REFUSED);
+            assert_string_equal(error.cause, "it ended");
+            continue;
+        }
+        snprintf(start, sizeof(start),
+                 "the login shell %s%sdoes not understand sh: ", texts[i].name,
+                 texts[i].name[0] != '\0' ? " " : "");
+        assert_int_equal(error.code, SHP_CODE_SHELL_UNSUPPORTED);
+        assert_string_equal(error.machine, "m");
+        if (strncmp(error.cause, start, strlen(start)) != 0)
+            fail_msg("%s: %s", start, error.cause);
+    }
+}
+
+/* Other ends than those of a shell keep their meaning, whatever was printed. */
+static void other_ends_are_no_shells(void **state)
+{
+    struct shp_error error;
+
+    (void)state;
+    shp_error_set(&error, SHP_CODE_LINK_LOST, NULL, "connection", "gone");
+    assert_false(shp_shell_explain(&error, "lang: syntax error near 'sh'"));
+    assert_int_equal(error.code, SHP_CODE_LINK_LOST);
+}
+
+static void a_repeated_command_line_leaves_room_for_the_rest(void **state)
+{
+    struct shp_prelude prelude;
+    struct rig rig;
+    char *command = NULL;
+    char *text;
+    struct shp_bootstrap_options options = {
+        .artifacts = &rig.artifacts,
+        .marker = "0123456789abcdef0123456789abcdef",
+        .build_id = RIG_BUILD,
+    };
+    size_t size;
+
+    (void)state;
+    rig_init(&rig, 0);
+    assert_int_equal(shp_bootstrap_new(&prelude, &command, &options), 0);
+    prelude.free(prelude.prelude);
+    size = strlen(command) + 64;
+    text = malloc(size);
+    assert_non_null(text);
+    snprintf(text, size, "refused: %s, sorry", command);
+    shp_shell_hide_command(text);
+    assert_string_equal(text, "refused: (our command), sorry");
+    /* Its end only, its beginning only. */
+    snprintf(text, size, "%s: refused", command + 100);
+    shp_shell_hide_command(text);
+    assert_string_equal(text, "(our command): refused");
+    snprintf(text, size, "refused: %.50s...", command);
+    shp_shell_hide_command(text);
+    assert_memory_equal(text, "refused: (our command);", 23);
+    snprintf(text, size, "exec sh -c 'k=");
+    shp_shell_hide_command(text);
+    assert_string_equal(text, "(our command)");
+    snprintf(text, size, "nothing of ours");
+    shp_shell_hide_command(text);
+    assert_string_equal(text, "nothing of ours");
+    free(text);
+    free(command);
+    rig_fini(&rig);
+}
+
 static void a_look_does_not_install(void **state)
 {
     struct rig_result result;
@@ -620,6 +754,11 @@ int main(void)
         cmocka_unit_test(endless_noise_is_named),
         cmocka_unit_test(a_shell_that_ends_shows_its_text),
         cmocka_unit_test(a_shell_that_waits_meets_the_deadline),
+        cmocka_unit_test(s5_a_start_up_file_that_reads_standard_input_meets_the_deadline),
+        cmocka_unit_test(s6_a_slow_shell_connects_within_the_deadline),
+        cmocka_unit_test(s2_a_shell_of_another_language_is_told_by_its_own_words),
+        cmocka_unit_test(other_ends_are_no_shells),
+        cmocka_unit_test(a_repeated_command_line_leaves_room_for_the_rest),
         cmocka_unit_test(a_look_does_not_install),
         cmocka_unit_test(a_look_names_what_an_install_would_meet),
         cmocka_unit_test(the_command_line_is_one_quoted_word_for_every_shell),
