@@ -211,7 +211,7 @@ function filterSsh(world: World, filter: string): void {
 }
 
 test("foreign bytes on the channel after the helper spoke", { skip }, async (t) => {
-    const world = await stage(t);
+    const world = await stage(t, { settings: { transport: "openssh" } });
     const machine = world.id("b");
     const read = { action: "read", machine, target: "w1:p1" };
     /* (bytes, how many came before them, out): the handshake's answer is the first below 200 bytes. */
@@ -221,7 +221,7 @@ test("foreign bytes on the channel after the helper spoke", { skip }, async (t) 
         ["one bit of the handshake", "(b, from, out) => { const c = Buffer.from(b); if (from === 0 && c.length > 10) c[10] ^= 1; out(c); }", /handshake|auth_failed|protocol_error/],
         ["bytes between frames", "(b, from, out) => { if (from > 100) out('wall: the system goes down\\n'); out(b); }", /auth_failed|protocol_error/],
         ["one bit of a frame", "(b, from, out) => { const c = Buffer.from(b); if (from > 100) c[c.length - 1] ^= 1; out(c); }", /auth_failed|protocol_error/],
-        ["nothing any more", "(b, from, out) => { if (from === 0) process.exit(0); }", /link_lost|timeout/],
+        ["nothing any more", "(b, from, out) => { if (from === 0) process.exit(0); }", /link_lost|helper_silent|timeout/],
     ];
     for (const [name, filter, cause] of cases) {
         await t.test(name, async () => {

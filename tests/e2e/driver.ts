@@ -138,9 +138,10 @@ export function placedFiles(machine: Machine): Map<string, string> {
     return out;
 }
 
-/** ssh processes that connected, as opposed to those that only resolved the configuration. */
+/** Logins on the remotes so far, whoever spoke SSH. */
 export function connects(world: World): string[] {
-    return world.client.calls.filter((line) => !/(^| )-G( |$)/.test(line));
+    const logs = [...world.remotes.values()].map((m) => m.sshd?.log ?? "");
+    return logs.flatMap((log) => log.split("\n").filter((line) => line.includes("Accepted publickey")));
 }
 
 /** Within 10 s, polled: no process of ours and no temporary file on any machine. */

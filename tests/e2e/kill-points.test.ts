@@ -308,7 +308,7 @@ async function run(t: TestContext, point: Point, name: string): Promise<void> {
     const blocking = point.blocking ?? rnd() < 0.5;
     const word = `w${Math.floor(rnd() * 1e6)}`;
     t.diagnostic(`SHP_SEED=${seed} ${blocking ? "blocking" : "not blocking"}`);
-    const world = await stage(t);
+    const world = await stage(t, point.victim === "ssh" ? { settings: { transport: "openssh" } } : {});
     const pi = await openPi(world);
     const held = point.held === true;
     const reaching = point.reach(world, pi, word);

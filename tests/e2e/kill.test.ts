@@ -11,7 +11,7 @@ import * as fs from "node:fs";
 import * as path from "node:path";
 import { test } from "node:test";
 import { alive, sleep, until } from "../support/process.ts";
-import { worldMissing, type World } from "../support/world.ts";
+import { worldMissing, type World, type WorldOptions } from "../support/world.ts";
 import type { PiPane } from "../support/pi.ts";
 import { agents, begin, nothingLeft, openPi, pidsOf, quitClean, reportsOf, spawnArgs, stage, waitReport } from "./driver.ts";
 
@@ -97,6 +97,9 @@ async function settle(world: World, pi: PiPane, word: string, message: string): 
     assert.equal(reportsOf(pi, `said ${word}`).length, 1);
 }
 
+/** An ssh that can be killed is a process of its own. */
+const settingsFor = (victim: string): WorldOptions => (victim === "ssh" ? { settings: { transport: "openssh" } } : {});
+
 const at = (what: string): string => `${what} (seed ${seed})`;
 
 for (const [point, who, victims] of [
@@ -104,7 +107,7 @@ for (const [point, who, victims] of [
     [2, "ssh", sshs],
 ] as const) {
     test(at(`${who} killed in the upload`), { skip }, async (t) => {
-        const world = await stage(t);
+        const world = await stage(t, settingsFor(who));
         const upload = slowUpload(world);
         const pi = await openPi(world);
         begin(pi, spawnArgs("SAY uploaded", world.id("b")));
@@ -141,7 +144,7 @@ for (const [point, who] of [
     [7, "ssh"],
 ] as const) {
     test(at(`${who} killed mid-reply`), { skip }, async (t) => {
-        const world = await stage(t);
+        const world = await stage(t, settingsFor(who));
         const pi = await openPi(world);
         const begun = await agents(pi, spawnArgs("SAY-HELD held", world.id("b")), 90_000);
         assert.equal(begun.isError, false, begun.text);

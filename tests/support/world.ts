@@ -24,6 +24,8 @@ export interface WorldOptions {
     /** Names of the remotes; default one, "b". */
     remotes?: string[];
     rules?: Rule[];
+    /** pi-shepherdr.json of the controlling machine; `{ transport: "openssh" }` for an ssh process to interfere with. */
+    settings?: object;
     /** Changes of a machine's options, by name. */
     machines?: Record<string, Partial<MachineOptions>>;
 }
@@ -62,6 +64,8 @@ export class World {
         world.a = await make("a", { pathFirst: [world.client.bin], env: { SHEPHERDR_BIN: shepherdrBin } });
         world.a.writeCatalog(world.catalog);
         world.a.writeProfile("worker");
+        if (options.settings !== undefined)
+            fs.writeFileSync(path.join(world.a.agentDir, "pi-shepherdr.json"), JSON.stringify(options.settings));
         return world;
     }
 
