@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "protocol/messages.h"
+#include "transport/ssh_config.h"
 #include "transport/transport_openssh_cause.h"
 #include "transport/transport_openssh_log.h"
 #include "transport/transport_openssh_text.h"
@@ -30,9 +31,6 @@
 
 /* Silence behind a URL after which it is one that a person has to open. */
 #define URL_MS 8000
-
-/* Of a private key file: what says that it is encrypted stands at its beginning. */
-#define KEY_HEAD_BYTES 512
 
 struct openssh {
     struct shp_transport base;
@@ -204,21 +202,6 @@ static void opened(struct openssh *ssh)
     shp_transport_report_open(&ssh->base);
 }
 
-static bool is_encrypted(const char *path)
-{
-    char head[KEY_HEAD_BYTES + 1];
-    FILE *file = fopen(path, "re");
-    size_t len;
-
-    if (file == NULL)
-        return false;
-    len = fread(head, 1, KEY_HEAD_BYTES, file);
-    fclose(file);
-    head[len] = '\0';
-    return strstr(head, "Proc-Type: 4,ENCRYPTED") != NULL ||
-           strstr(head, "BEGIN ENCRYPTED PRIVATE KEY") != NULL;
-}
-
 /* The first of the keys that ssh went through silently and that needs a passphrase, or NULL. */
 static const char *find_locked(struct openssh *ssh)
 {
@@ -226,7 +209,7 @@ static const char *find_locked(struct openssh *ssh)
 
     for (char *end; (end = strchr(path, '\n')) != NULL; path = end + 1) {
         *end = '\0';
-        if (is_encrypted(path))
+        if (shp_ssh_key_is_locked(path))
             return path;
     }
     return NULL;

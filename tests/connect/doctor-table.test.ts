@@ -72,6 +72,17 @@ const rows: Row[] = [
             authorize(dir, `${key}.pub`);
         },
     },
+    {
+        name: "lonely", layer: "auth", code: "key_locked", cause: /lonely.*passphrase/,
+        machine: (rig) => ({ client: [`IdentityFile ${path.join(rig.dir, "lonely")}`] }),
+        /* Without its public half: what ssh cannot read it does not even offer. */
+        spoil: async (rig, dir) => {
+            const key = await newKey(path.join(rig.dir, "lonely"), "a pass phrase", ["-t", "rsa", "-b", "2048", "-m", "PEM"]);
+            fs.writeFileSync(path.join(dir, "authorized_keys"), "");
+            authorize(dir, `${key}.pub`);
+            fs.rmSync(`${key}.pub`);
+        },
+    },
     { name: "password", layer: "auth", code: "interaction_required", cause: /password/, server: ["PubkeyAuthentication no", "PasswordAuthentication yes"] },
     {
         name: "questions", layer: "auth", code: "interaction_required", cause: /keyboard-interactive/,
