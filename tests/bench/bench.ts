@@ -60,6 +60,8 @@ async function onRig(lines: Line[]): Promise<void> {
         lines.push(...(await doctor(rig, options.quick ? 5 : 10)));
         progress("16 machines at once");
         lines.push(...(await measure.crowd(rig, effort)));
+        progress("64 machines at once");
+        lines.push(...(await measure.many(rig, effort)));
         progress("helper");
         lines.push(...(await measure.helperStart(rig, effort)));
         await rig.quiet();

@@ -8,7 +8,7 @@ import * as path from "node:path";
 import { randomBytes } from "node:crypto";
 import { childrenOf, cpuMs, peakRssMiB, pssMiB, resetPeak, rssMiB } from "./proc.ts";
 import { line, ms, type Line } from "./report.ts";
-import { helperFile, MACHINES, type Answer, type Driven, type Rig } from "./rig.ts";
+import { helperFile, MACHINES, MANY, type Answer, type Driven, type Rig } from "./rig.ts";
 import { median, quantile, ratioOf } from "./stats.ts";
 import { sleep } from "../support/process.ts";
 
@@ -158,6 +158,34 @@ export async function crowd(rig: Rig, effort: Effort): Promise<Line[]> {
         line("controller.pss", `controller PSS, ${MACHINES} machines`,
             `without its ssh children, which have ${sshPss.toFixed(1)} MiB`, pss, "MiB", { text: "≤ 24 MiB (64 × 50 agents)", most: 24 }),
     ];
+}
+
+/** Four times as many machines, beside as many of these in the same round: nothing grows faster than they do. */
+export async function many(rig: Rig, effort: Effort): Promise<Line[]> {
+    const transports = rig.libssh ? (["openssh", "libssh"] as const) : (["openssh"] as const);
+    const lines: Line[] = [];
+    for (const transport of transports) {
+        const some: number[] = [], all: number[] = [];
+        let pss = NaN;
+        rig.use(transport);
+        for (let i = 0; i < effort.crowdRounds; i++) {
+            some.push(only(await openClose(rig.link, MACHINES)));
+            await rig.quiet();
+            all.push(only(await rig.link.do("open", MANY)));
+            pss = pssMiB(rig.link.pid);
+            await rig.link.do("shut");
+            await rig.quiet();
+        }
+        lines.push(
+            line(`many.${transport}`, `${MANY} machines at once, all ready (${transport})`,
+                `${ms(median(all))}; ${MACHINES} machines ${ms(median(some))}`, ratioOf(all, some), "×",
+                { text: `≤ ${(MANY / MACHINES) * 1.25} × the time of ${MACHINES}`, most: (MANY / MACHINES) * 1.25 }),
+            line(`many.pss.${transport}`, `controller PSS, ${MANY} machines (${transport})`, "without ssh children", pss, "MiB",
+                { text: "≤ 24 MiB (64 × 50 agents)", most: 24 }),
+        );
+    }
+    rig.use("openssh");
+    return lines;
 }
 
 /* ---- calls -------------------------------------------------------------------------------- */
