@@ -51,13 +51,17 @@ static const char *cell(const cJSON *row, const char *name)
     return text ? text : "";
 }
 
-/* The error of a machine that is not connected, else what is wrong with its Herdr. */
+/* The error of a machine that is not connected, else what is wrong with its Herdr, else the error
+ * that its connection had last. */
 static char *row_trouble(const cJSON *row)
 {
     const cJSON *error = cJSON_GetObjectItemCaseSensitive(row, "error");
-    if (!error)
-        return xstrdup(cell(row, "snapshotError"));
-    return xasprintf("%s: %s", cell(error, "code"), cell(error, "cause"));
+    const cJSON *last = cJSON_GetObjectItemCaseSensitive(row, "lastError");
+    if (error)
+        return xasprintf("%s: %s", cell(error, "code"), cell(error, "cause"));
+    if (last && !*cell(row, "snapshotError"))
+        return xasprintf("(before: %s: %s)", cell(last, "code"), cell(last, "cause"));
+    return xstrdup(cell(row, "snapshotError"));
 }
 
 static void row_since(char out[24], const cJSON *row)

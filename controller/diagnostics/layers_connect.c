@@ -37,7 +37,7 @@ static void auth_seen(struct finding *finding, const struct shp_ssh_facts *ssh,
                *ssh->agent ? "; agent: " : "", ssh->agent);
 }
 
-static void shell_ok(struct finding *finding, const struct shp_bootstrap_seen *seen)
+static void shell_seen(struct finding *finding, const struct shp_bootstrap_seen *seen)
 {
     if (seen->noise_bytes == 0)
         finding_ok(finding, "silent");
@@ -73,7 +73,7 @@ static void passed(struct diagnosis *diagnosis, const struct machine *machine, e
         auth_seen(finding, ssh, "logged in");
         break;
     case LAYER_SHELL:
-        shell_ok(finding, &machine->seen);
+        shell_seen(finding, &machine->seen);
         break;
     default:
         break;
@@ -154,6 +154,8 @@ void layers_unconnected(struct diagnosis *diagnosis, const struct machine *machi
             continue;
         if (layer == (int)failed && failed == LAYER_AUTH)
             auth_seen(finding, &machine->ssh, "no method succeeded");
+        if (layer == (int)failed && failed == LAYER_SHELL && machine->seen.noise_bytes > 0)
+            shell_seen(finding, &machine->seen);
         if (layer == (int)failed)
             finding_fail(finding, error);
         else if (layer > (int)failed || untried || layer > LAYER_SHELL)

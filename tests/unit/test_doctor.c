@@ -86,6 +86,7 @@ static void a_code_that_says_little_is_placed_by_the_phase(void **state)
     assert_int_equal(layer_of_failure(SHP_CODE_LINK_LOST, SHP_SSH_PHASE_CHANNEL), LAYER_SHELL);
     assert_int_equal(layer_of_failure(SHP_CODE_LINK_LOST, SHP_SSH_PHASE_RUNNING), LAYER_LINK);
     assert_int_equal(layer_of_failure(SHP_CODE_LOGIN_DENIED, SHP_SSH_PHASE_CONFIG), LAYER_AUTH);
+    assert_int_equal(layer_of_failure(SHP_CODE_AUTH_FAILED, SHP_SSH_PHASE_RUNNING), LAYER_SHELL);
 }
 
 static void an_absent_helper_tells_what_an_install_would_meet(void **state)
