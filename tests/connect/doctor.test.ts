@@ -250,6 +250,10 @@ test("doctor is read-only, --fix does what it named, and a well machine is exit 
     const helper = layer(patient(result, "machine b"), "helper");
     assert.match(helper.cause ?? "", new RegExp(`^not installed \\(would write \\d+ bytes to ${bin}/helper-`));
     await picture.same("doctor without a helper");
+    result = await shepherdr(world, ["doctor"]);
+    assert.equal(result.code, 1, result.stdout);
+    assert.match(result.stdout, /^local\n/);
+    await picture.same("doctor of every machine");
 
     result = await shepherdr(world, ["doctor", "--json", "--fix", world.id("b")]);
     assert.equal(result.code, 0, result.stdout);
