@@ -182,6 +182,8 @@ static bool encode_next(struct shp_session *session)
 size_t shp_session_output(struct shp_session *session, const uint8_t **out, uint64_t now_ms)
 {
     session->now_ms = now_ms;
+    /* Output that is full is waited for by its owner, not by a time that stays in the past. */
+    session->window.resume_ms = UINT64_MAX;
     while (session->state == SHP_SESSION_OPEN && session->streams.turn_first &&
            shp_buf_len(&session->out) < SHP_OUTPUT_BULK_MARK && encode_next(session))
         continue;

@@ -67,6 +67,7 @@ struct source {
 
 static struct end ends[2]; /* 0 asks, 1 answers */
 static uint64_t now_ms;
+static size_t queue_max; /* what the line takes from a session */
 static uint64_t chance;
 static struct source sources[STREAMS_MAX];
 static bool resting; /* no further bulk is asked for */
@@ -118,7 +119,7 @@ static void take_output(struct end *end)
     const uint8_t *out;
     size_t len;
     while ((len = shp_session_output(end->session, &out, now_ms)) > 0) {
-        size_t room = line->len < QUEUE_MAX ? QUEUE_MAX - line->len : 0;
+        size_t room = line->len < queue_max ? queue_max - line->len : 0;
         len = len < room ? len : room;
         if (len == 0)
             return;
@@ -282,6 +283,8 @@ static void step(void)
         take_output(&ends[side]);
         send_packets(&ends[side].line);
         assert_false(shp_session_closed(ends[side].session));
+        /* A time that stays in the past would keep its owner's loop spinning. */
+        assert_true(shp_session_deadline_ms(ends[side].session) > now_ms);
     }
     size_t window = shp_session_bulk_window(ends[1].session);
     assert_in_range(window, SHP_LIMIT_BULK_WINDOW_BYTES_MIN, SHP_LIMIT_BULK_WINDOW_BYTES_MAX);
@@ -308,6 +311,7 @@ static void begin(enum shp_suite suite, uint32_t bytes_per_ms, uint32_t round_tr
     memset(ends, 0, sizeof(ends));
     memset(sources, 0, sizeof(sources));
     now_ms = 1000;
+    queue_max = QUEUE_MAX;
     chance = 88172645463325252u;
     source_count = 0;
     next_ask_ms = 0;
@@ -458,6 +462,17 @@ static void bulk_of_both_sides_leaves_room(void **state)
     assert_true(uploaded / 20000 >= 250 / 2);
 }
 
+static void full_pipe_before_a_fast_line_is_waited_for(void **state)
+{
+    (void)state;
+    begin(SHP_SUITE_NOISE, 2500, 100);
+    queue_max = 280000; /* the line itself holds 250000 of it */
+    start_bulk(12);
+    struct result result = measure("small pipe, 20 Mbit/s, far", 8000);
+    assert_true(result.per_ms >= 2500 * 7 / 10);
+    assert_true(result.p99_ms <= allowed_ms(2500, 100));
+}
+
 static void one_stream_reaches_what_its_credit_allows(void **state)
 {
     (void)state;
@@ -555,6 +570,7 @@ int main(void)
         cmocka_unit_test_teardown(requests_pass_bulk_on_every_line, end_run),
         cmocka_unit_test_teardown(requests_pass_bulk_while_packets_are_lost, end_run),
         cmocka_unit_test_teardown(bulk_of_both_sides_leaves_room, end_run),
+        cmocka_unit_test_teardown(full_pipe_before_a_fast_line_is_waited_for, end_run),
         cmocka_unit_test_teardown(one_stream_reaches_what_its_credit_allows, end_run),
         cmocka_unit_test_teardown(window_follows_a_line_that_changes, end_run),
         cmocka_unit_test_teardown(way_that_gets_longer_is_measured_anew, end_run),

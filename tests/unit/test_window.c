@@ -516,6 +516,37 @@ static void round_trip_is_not_that_of_our_own_queue(void **state)
     assert_int_equal(shp_session_bulk_window(pair.a.session), SHP_LIMIT_BULK_WINDOW_BYTES_MIN);
 }
 
+static void full_output_sets_no_time_in_the_past(void **state)
+{
+    (void)state;
+    static char json[SHP_LIMIT_HEAD_JSON_BYTES_MAX + 1];
+    const uint8_t *out;
+    size_t taken;
+    memset(json, ' ', sizeof(json) - 1);
+    json[0] = '{';
+    json[1] = '}';
+    assert_int_equal(pair_open(&pair, SHP_SUITE_PLAIN), 0);
+    uint32_t stream = pair_ask(&pair, &pair.b, CALL, "{}", 1, true, NULL);
+    pair_run(&pair);
+    shp_session_measure(pair.a.session, pair.now_ms);
+    give_wire(take_wire());
+    pair.now_ms += 40;
+    pair_move(&pair, &pair.b, &pair.a);
+    assert_int_equal(shp_session_send_response(pair.a.session, stream, "{}", 2, false), 0);
+    assert_int_equal(
+        shp_session_send_bulk(pair.a.session, stream, data, sizeof(data), false, &taken), 0);
+    /* The pace holds bulk back; meanwhile heads fill the output, and the transport takes nothing. */
+    assert_true(shp_session_output(pair.a.session, &out, pair.now_ms) > 0);
+    uint64_t resume_ms = shp_session_deadline_ms(pair.a.session);
+    assert_in_range(resume_ms, pair.now_ms + 1, pair.now_ms + 20);
+    for (uint8_t i = 0; i < 2; i++)
+        assert_int_not_equal(pair_ask(&pair, &pair.a, CALL, json, i, true, NULL), 0);
+    pair.now_ms = resume_ms + 5;
+    shp_session_tick(pair.a.session, pair.now_ms);
+    assert_true(shp_session_output(pair.a.session, &out, pair.now_ms) > 65536);
+    assert_true(shp_session_deadline_ms(pair.a.session) > pair.now_ms);
+}
+
 #define WINDOW(name) cmocka_unit_test_setup(name, begin)
 #define SESSION(name) cmocka_unit_test_teardown(name, end)
 
@@ -543,6 +574,7 @@ int main(void)
         SESSION(silent_peer_and_late_requests_end_as_ever_while_bulk_waits),
         SESSION(small_answers_bring_no_ping),
         SESSION(round_trip_is_not_that_of_our_own_queue),
+        SESSION(full_output_sets_no_time_in_the_past),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
