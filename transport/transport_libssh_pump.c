@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define NS_OF_MS 1000000u
-#define READ_BYTES (64 * 1024)
+#define READ_BYTES (16 * 1024)
 
 /* What is given to libssh at once: it keeps all that the window allows, before any later byte. */
 #define WRITE_BYTES (64 * 1024)
@@ -35,7 +35,6 @@ struct shp_libssh_pump {
     bool closing_seen;
     bool eof_sent;
     bool held; /* libssh has output that there was no room for */
-    uint8_t buffer[READ_BYTES];
 };
 
 /* ---- callbacks ---------------------------------------------------------------------------- */
@@ -184,20 +183,23 @@ static size_t room_for(struct shp_libssh_pump *pump)
 static void take_held(struct shp_libssh_pump *pump)
 {
     struct shp_libssh_run *run = pump->run;
+    uint8_t buffer[READ_BYTES];
 
     while (pump->held) {
-        size_t room = room_for(pump);
+        /* This may call back, which uses room up: so the room is counted after it. */
+        int there = ssh_channel_poll(run->channel, 0);
+        size_t room = there > 0 ? room_for(pump) : 0;
         int len;
 
+        pump->held = there > 0;
         if (room == 0)
             return;
-        pump->held = false;
-        len = ssh_channel_read_nonblocking(run->channel, pump->buffer, (uint32_t)room, 0);
-        if (len <= 0)
-            return;
-        hand_over(pump, pump->buffer, (size_t)len);
-        /* There may be more; less than asked for says that there is none. */
-        pump->held = pump->held || (size_t)len == room;
+        if (room > (size_t)there)
+            room = (size_t)there;
+        len = ssh_channel_read_nonblocking(run->channel, buffer, (uint32_t)room, 0);
+        pump->held = len > 0;
+        if (len > 0)
+            hand_over(pump, buffer, (size_t)len);
     }
 }
 
