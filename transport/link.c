@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define ROUNDS_MAX 8
+#define FOREIGN_BYTES 120 /* that are shown of them */
 
 static void turn(struct shp_link *link);
 
@@ -341,6 +342,25 @@ static size_t feed_prelude(struct shp_link *link, const uint8_t *data, size_t le
 
 /* ---- turns -------------------------------------------------------------------------------- */
 
+/* Text in the place of a frame tells more about who wrote it than that it is none. */
+static void quote_foreign(struct shp_link *link, const uint8_t *data, size_t len)
+{
+    char text[FOREIGN_BYTES + 1];
+    size_t shown = 0;
+
+    while (shown < len && shown < FOREIGN_BYTES && (data[shown] >= ' ' || data[shown] == '\n') &&
+           data[shown] < 0x7f)
+        shown++;
+    if (shown < 4 || !link->has_error)
+        return;
+    struct shp_error told = link->error;
+
+    shp_text_clean(text, sizeof(text), (const char *)data, shown);
+    shp_error_set(&link->error, told.code, told.machine, told.step, "%s; " SHP_LINK_FOREIGN "%s",
+                  told.cause, text);
+    link->error.outcome = told.outcome;
+}
+
 static void feed_session(struct shp_link *link, const uint8_t *data, size_t len)
 {
     dispatch_all(link); /* a session takes bytes only when no event waits */
@@ -349,6 +369,8 @@ static void feed_session(struct shp_link *link, const uint8_t *data, size_t len)
         int err = shp_session_feed(link->session, data, len, &taken, uv_now(link->loop));
 
         dispatch_all(link);
+        if (err == SHP_ERR_AUTH)
+            quote_foreign(link, data, len);
         if (err != 0)
             break;
         assert(taken > 0);

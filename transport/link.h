@@ -22,6 +22,9 @@
 
 struct shp_link;
 
+/* In the cause of auth_failed, before the text that came in the place of a frame. */
+#define SHP_LINK_FOREIGN "what came is text: "
+
 /* Result of a prelude step. */
 enum shp_prelude_status {
     SHP_PRELUDE_MORE,   /* all bytes taken, more wanted */

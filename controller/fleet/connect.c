@@ -159,6 +159,17 @@ static void explain_shell(struct shp_error *error, const char *diagnostic)
     }
 }
 
+static void explain_foreign(struct shp_error *error)
+{
+    const struct shp_error told = *error;
+    const char *text = strstr(told.cause, SHP_LINK_FOREIGN);
+    shp_error_set(error, told.code, told.machine, "link",
+                  "bytes that are not the helper's came over the channel: a start-up file of the "
+                  "login shell left something running that prints%s%s",
+                  text ? "; " : "", text ? text : "");
+    error->outcome = told.outcome;
+}
+
 void connect_explain(struct shp_error *error, const char *diagnostic)
 {
     if (error->code == SHP_CODE_TIMEOUT && strcmp(error->step, "handshake") == 0)
@@ -168,9 +179,7 @@ void connect_explain(struct shp_error *error, const char *diagnostic)
     else if (error->code == SHP_CODE_SHELL_REFUSED || error->code == SHP_CODE_SHELL_SLOW)
         explain_shell(error, diagnostic);
     else if (error->code == SHP_CODE_AUTH_FAILED)
-        shp_error_set(error, SHP_CODE_AUTH_FAILED, NULL, "link",
-                      "bytes that are not the helper's came over the channel: a start-up file of "
-                      "the login shell left something running that prints");
+        explain_foreign(error);
 }
 
 bool connect_was_crowded(const struct machine *machine, const struct shp_error *error)

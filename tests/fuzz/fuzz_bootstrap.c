@@ -12,6 +12,7 @@
 
 #include "base/utf8.h"
 #include "installer/bootstrap.h"
+#include "installer/shell.h"
 #include "protocol/messages.h"
 
 #define MARKER "00112233445566778899aabbccddeeff"
@@ -110,6 +111,25 @@ static struct result answer(const uint8_t *stream, size_t len, size_t piece, uns
     return result;
 }
 
+/* The same bytes as words of a shell: an error stays one that can be shown. */
+static void explain(const uint8_t *stream, size_t len)
+{
+    static char text[STREAM_MAX + 1];
+    struct shp_error error;
+    bool unsupported;
+
+    memcpy(text, stream, len);
+    text[len] = '\0';
+    shp_shell_hide_command(text);
+    require(strlen(text) <= len);
+    shp_error_set(&error, SHP_CODE_SHELL_REFUSED, NULL, "start helper", "it ended");
+    unsupported = shp_shell_explain(&error, text);
+    require(error.code == (unsupported ? SHP_CODE_SHELL_UNSUPPORTED : SHP_CODE_SHELL_REFUSED));
+    require(error.cause[0] != '\0' && error.step[0] != '\0');
+    for (const char *c = error.cause; *c != '\0'; c++)
+        require((unsigned char)*c >= ' ' || *c == '\t');
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char pattern[] = "\n@@SHP1 " MARKER " ";
@@ -128,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             stream[len++] = data[i];
         }
     }
+    explain(stream, len);
     whole = answer(stream, len, STREAM_MAX, data[1]);
     pieces = answer(stream, len, data[0] == 0 ? 1 : data[0], data[1]);
     require(whole.status == pieces.status && whole.error.code == pieces.error.code);
