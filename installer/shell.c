@@ -132,14 +132,19 @@ static void name_of(const char *text, const char *end, char out[NAME_MAX_BYTES +
 void shp_shell_hide_command(char *text)
 {
     static const char begin[] = "exec sh -c 'k=";
-    static const char end[] = "serve $k 2>&3 3>&-'";
+    static const char *const ends[] = {"serve $k 2>&3 3>&-'", "\"ABSENT $z $f\"'"};
     static const char instead[] = "(our command)";
     char *from = strstr(text, begin);
-    char *to = strstr(from ? from : text, end);
+    char *to = NULL; /* behind it */
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        char *end = strstr(from ? from : text, ends[i]);
+        if (end)
+            to = end + strlen(ends[i]);
+    }
     if (!from && !to)
         return;
     /* The text may have only the end of it, or only its beginning, and then something else. */
-    char *rest = to ? to + strlen(end) : from + strlen(begin);
+    char *rest = to ? to : from + strlen(begin);
     if (!to)
         rest += strspn(rest, "0123456789abcdef");
     if (!from)

@@ -558,6 +558,17 @@ static void s2_a_shell_of_another_language_is_told_by_its_own_words(void **state
     }
 }
 
+/* One that shows a prompt instead of ending is told the same way. */
+static void s2_a_shell_that_goes_on_after_its_complaint_is_unsupported(void **state)
+{
+    struct shp_error error;
+
+    (void)state;
+    shp_error_set(&error, SHP_CODE_SHELL_SLOW, NULL, "start helper", "no answer within 30 s");
+    assert_true(shp_shell_explain(&error, "% Unknown command: exec sh -c router>"));
+    assert_int_equal(error.code, SHP_CODE_SHELL_UNSUPPORTED);
+}
+
 /* Other ends than those of a shell keep their meaning, whatever was printed. */
 static void other_ends_are_no_shells(void **state)
 {
@@ -586,7 +597,7 @@ static void a_repeated_command_line_leaves_room_for_the_rest(void **state)
     rig_init(&rig, 0);
     assert_int_equal(shp_bootstrap_new(&prelude, &command, &options), 0);
     prelude.free(prelude.prelude);
-    size = strlen(command) + 64;
+    size = strlen(command) + 2048;
     text = malloc(size);
     assert_non_null(text);
     snprintf(text, size, "refused: %s, sorry", command);
@@ -605,6 +616,14 @@ static void a_repeated_command_line_leaves_room_for_the_rest(void **state)
     snprintf(text, size, "nothing of ours");
     shp_shell_hide_command(text);
     assert_string_equal(text, "nothing of ours");
+    free(command);
+    options.probe_only = true;
+    assert_int_equal(shp_bootstrap_new(&prelude, &command, &options), 0);
+    prelude.free(prelude.prelude);
+    assert_true(strlen(command) + 64 <= size);
+    snprintf(text, size, "refused: %s, sorry", command);
+    shp_shell_hide_command(text);
+    assert_string_equal(text, "refused: (our command), sorry");
     free(text);
     free(command);
     rig_fini(&rig);
@@ -757,6 +776,7 @@ int main(void)
         cmocka_unit_test(s5_a_start_up_file_that_reads_standard_input_meets_the_deadline),
         cmocka_unit_test(s6_a_slow_shell_connects_within_the_deadline),
         cmocka_unit_test(s2_a_shell_of_another_language_is_told_by_its_own_words),
+        cmocka_unit_test(s2_a_shell_that_goes_on_after_its_complaint_is_unsupported),
         cmocka_unit_test(other_ends_are_no_shells),
         cmocka_unit_test(a_repeated_command_line_leaves_room_for_the_rest),
         cmocka_unit_test(a_look_does_not_install),

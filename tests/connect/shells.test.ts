@@ -243,7 +243,11 @@ test("S9: a banner before the login is no noise", { skip }, async (t) => {
     const banner = path.join(shells.rig.dir, "banner");
     fs.writeFileSync(banner, `${"\x1b[31mAuthorized use only.\x1b[0m @@SHP1 READY\n".repeat(200)}`);
     await shells.add("banner", "/bin/bash", {}, { extraConfig: [`Banner ${banner}`] });
-    assertAllConnected(await shells.rig.machines(), shells.kindsOf("banner"));
+    /* What a shell said stands before it. */
+    await shells.add("refused", "/usr/sbin/nologin", {}, { extraConfig: [`Banner ${banner}`] });
+    const rows = await shells.rig.machines();
+    assertAllConnected(rows, shells.kindsOf("banner"));
+    assertShell(rows, shells, "refused", "shell_refused", /^the login shell ended before our command ran; it printed: This account is currently not available/);
     const { stdout } = await shells.rig.shepherdr(["doctor", "--json", shells.rig.id("banner-openssh")]);
     assert.doesNotMatch(stdout, /"noiseBytes":\s*[1-9]/);
 });
