@@ -42,8 +42,7 @@ static void reconnect(struct query *query)
         return;
     }
     /* A request behind the close waits for the next link, and asks for one at once. */
-    if (machine->link && machine->state == MACHINE_CONNECTED)
-        shp_link_close(machine->link, 0, "made anew as asked");
+    machine_reconnect(machine);
     machine_request(machine, SHP_MSG_IDENTITY_GET, NULL, RECONNECT_ASK_TIMEOUT_MS, NULL, NULL, 0,
                     on_reconnected, query);
 }

@@ -17,7 +17,7 @@ static void on_ready(struct fleet *fleet, const struct shp_error *error, void *u
         cJSON *item = cJSON_CreateObject();
         json_add(item, "id", machine->id);
         json_add(item, "label", machine->label);
-        json_add(item, "status", machine_state_name(machine->state));
+        json_add(item, "status", machine_status(machine));
         cJSON_AddItemToArray(machines, item);
     }
     cJSON *value = shp_call_help(&op->profiles, machines);

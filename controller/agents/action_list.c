@@ -123,7 +123,7 @@ static cJSON *machine_entry(const struct list_machine *from)
         json_add(entry, "target", machine->target);
         json_add(entry, "session", machine->session);
     }
-    json_add(entry, "status", machine->enabled ? machine_state_name(machine->state) : "disabled");
+    json_add(entry, "status", machine_status(machine));
     if (machine->reason.code && machine->state != MACHINE_CONNECTED) {
         char *reason =
             xasprintf("%s: %s", shp_code_name(machine->reason.code), machine->reason.cause);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/fleet/wake.h"
 #include "controller/xalloc.h"
 #include "protocol/messages.h"
 
@@ -11,6 +12,18 @@ struct fleet_waiter {
     fleet_refresh_cb cb;
     void *user;
 };
+
+static void on_wake(void *user)
+{
+    struct fleet *fleet = user;
+    for (size_t i = 0; i < fleet->len; i++)
+        machine_wake(fleet->items[i]);
+}
+
+static void on_wake_closed(void *user)
+{
+    fleet_unref(user);
+}
 
 struct fleet *fleet_new(uv_loop_t *loop, const struct context *context,
                         const struct shp_artifacts *artifacts, const char *installation,
@@ -22,6 +35,8 @@ struct fleet *fleet_new(uv_loop_t *loop, const struct context *context,
     fleet->artifacts = artifacts;
     fleet->events = *events;
     snprintf(fleet->installation, sizeof(fleet->installation), "%s", installation);
+    fleet->wake = wake_new(loop, on_wake, fleet);
+    fleet->alive++;
     if (with_local) {
         fleet->items = xcalloc(1, sizeof(*fleet->items));
         fleet->items[fleet->len++] = machine_new(fleet, NULL);
@@ -81,6 +96,7 @@ static void apply(struct fleet *fleet, const struct catalog *catalog)
             machine_close(machine);
         else if (entry)
             machine_update(machine, entry);
+        machine_refreshed(machine);
     }
     for (size_t i = 0; i < catalog->len; i++) {
         if (by_id(fleet, catalog->items[i].id))
@@ -187,6 +203,7 @@ void fleet_close(struct fleet *fleet, void (*on_closed)(struct fleet *, void *),
     /* Out of reach for fleet_find, but in memory: answers under way name their machines. */
     fleet->ended_len = fleet->len;
     fleet->len = 0;
+    wake_close(fleet->wake, on_wake_closed);
     for (size_t i = 0; i < fleet->ended_len; i++)
         machine_end(fleet->items[i]);
     fleet_unref(fleet);

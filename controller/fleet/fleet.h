@@ -27,10 +27,11 @@ struct fleet {
     bool probe_only; /* doctor: never install */
     /* private */
     struct catalog_reader *reader;
+    struct wake *wake;
     struct fleet_waiter *waiters;
     size_t waiters_len;
     size_t ended_len; /* items after fleet_close, for fleet_free */
-    size_t alive;     /* machines that have not ended, calls under way */
+    size_t alive;     /* machines that have not ended, calls under way, the wake */
     void (*on_closed)(struct fleet *fleet, void *user);
     void *on_closed_user;
 };

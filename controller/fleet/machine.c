@@ -44,11 +44,40 @@ const char *machine_state_name(enum machine_state state)
     return "closed";
 }
 
+/* Reasons that only a person can take away; the machine is tried again all the same. */
+static bool needs_person(int code)
+{
+    switch (code) {
+    case SHP_CODE_HOST_KEY_UNKNOWN:
+    case SHP_CODE_HOST_KEY_CHANGED:
+    case SHP_CODE_LOGIN_DENIED:
+    case SHP_CODE_KEY_LOCKED:
+    case SHP_CODE_INTERACTION_REQUIRED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+const char *machine_status(const struct machine *machine)
+{
+    if (!machine->enabled)
+        return "disabled";
+    if (machine->state == MACHINE_WAITING && needs_person(machine->reason.code))
+        return "action_required";
+    return machine_state_name(machine->state);
+}
+
 static void set_state(struct machine *machine, enum machine_state state)
 {
     if (machine->state == state)
         return;
     machine->state = state;
+    bool attempt = state == MACHINE_CONNECTING;
+    if (attempt ? machine->rest == MACHINE_IDLE : machine->rest != state)
+        machine->state_since_unix_ms = clock_unix_ms();
+    if (!attempt)
+        machine->rest = state;
     struct machine_events *events = &machine->fleet->events;
     if (events->on_state)
         events->on_state(machine, events->user);
@@ -64,6 +93,16 @@ void machine_unavailable(const struct machine *machine, struct shp_error *error)
     else
         shp_error_set(error, SHP_CODE_MACHINE_UNAVAILABLE, machine->id, "connect",
                       "there is no link yet");
+}
+
+/* Why there is no link, from now on. */
+static void set_down(struct machine *machine, const struct shp_error *reason)
+{
+    machine->reason = *reason;
+    shp_error_add_machine(&machine->reason, machine->id);
+    machine->last_error = machine->reason;
+    machine->last_error_unix_ms = clock_unix_ms();
+    set_state(machine, MACHINE_WAITING);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -223,24 +262,40 @@ void machine_request(struct machine *machine, uint16_t message, const uint8_t *i
 
 /* ---- connecting ---------------------------------------------------------------------------- */
 
+static void attempt(struct machine *machine);
+
+static uint64_t boot_ms(void)
+{
+    struct clock_times now;
+    clock_read(&now);
+    return now.boot_ms;
+}
+
+/* Time until the bound on logins allows the next one. Nobody is logged in to on our own side. */
+static uint64_t slot_in_ms(const struct machine *machine)
+{
+    uint64_t now_ms = boot_ms();
+    return machine->local ? 0 : pace_free_at_ms(&machine->pace, now_ms, machine->asked) - now_ms;
+}
+
 static void on_retry(uv_timer_t *timer)
 {
-    struct machine *machine = timer->data;
-    machine_connect(machine);
+    attempt(timer->data);
+}
+
+static void retry_in(struct machine *machine, uint64_t delay_ms)
+{
+    uint64_t slot_ms = slot_in_ms(machine);
+    uv_timer_start(&machine->retry, on_retry, delay_ms > slot_ms ? delay_ms : slot_ms, 0);
 }
 
 static void schedule_retry(struct machine *machine)
 {
-    if (!machine->wanted || machine->state != MACHINE_WAITING)
+    if (!machine->wanted || machine->state != MACHINE_WAITING ||
+        machine->reason.code == SHP_CODE_HOST_KEY_CHANGED)
         return;
-    if (machine->backoff_ms < MACHINE_BACKOFF_MIN_MS)
-        machine->backoff_ms = MACHINE_BACKOFF_MIN_MS;
-    uint32_t half = machine->backoff_ms / 2;
-    uint64_t delay_ms = half + randombytes_uniform(half + 1);
-    machine->backoff_ms = machine->backoff_ms * 2 > MACHINE_BACKOFF_MAX_MS
-                              ? MACHINE_BACKOFF_MAX_MS
-                              : machine->backoff_ms * 2;
-    uv_timer_start(&machine->retry, on_retry, delay_ms, 0);
+    bool slow = needs_person(machine->reason.code);
+    retry_in(machine, slow ? pace_person_ms() : pace_backoff(&machine->pace));
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -290,6 +345,8 @@ static void on_established(struct shp_link *link, const char *peer_hello, void *
         machine->ssh = *ssh;
     machine->generation++;
     machine->crowded = 0;
+    machine->asked = false;
+    machine->woke = false;
     machine->reason = (struct shp_error){0};
     machine->connected_at_ms = uv_now(machine->fleet->loop);
     machine->last_seen_unix_ms = clock_unix_ms();
@@ -358,9 +415,27 @@ static bool repeat_crowded(struct machine *machine)
         return false;
     }
     machine->crowded++;
+    pace_give_back(&machine->pace);
     uint32_t span = (uint32_t)machine->crowded * MACHINE_CROWDED_MS;
-    uv_timer_start(&machine->retry, on_retry, span / 2 + randombytes_uniform(span), 0);
+    retry_in(machine, span / 2 + randombytes_uniform(span));
     return true;
+}
+
+/* What waited for a link hears why there is none. */
+static void fail_waiting(struct machine *machine)
+{
+    struct shp_error unavailable = {0};
+    machine_unavailable(machine, &unavailable);
+    waiting_flush(machine, &unavailable);
+}
+
+/* A loss soon after a wake was one of the sleep. */
+static bool lost_by_sleep(struct machine *machine)
+{
+    bool woke = machine->woke;
+    machine->woke = false;
+    return woke && machine->wanted &&
+           uv_now(machine->fleet->loop) - machine->woke_at_ms < SHP_LIMIT_SILENCE_MAX_MS;
 }
 
 static void on_closed(struct shp_link *link, const struct shp_error *error,
@@ -374,38 +449,41 @@ static void on_closed(struct shp_link *link, const struct shp_error *error,
     bool was_connected = machine->state == MACHINE_CONNECTED;
     if (was_connected &&
         uv_now(machine->fleet->loop) - machine->connected_at_ms >= MACHINE_STABLE_MS)
-        machine->backoff_ms = 0;
+        machine->pace.backoff_ms = 0;
     if (machine->state == MACHINE_CLOSED) {
         machine->link_error = (struct shp_error){0};
         end_if_done(machine);
         return;
     }
-    machine->reason = machine->link_error.code ? machine->link_error : *error;
+    struct shp_error reason = machine->link_error.code ? machine->link_error : *error;
     machine->link_error = (struct shp_error){0};
-    if (!machine->reason.code)
-        shp_error_set(&machine->reason, SHP_CODE_LINK_LOST, machine->id, "link",
-                      "the helper ended%s%s", end && *end->diagnostic ? ": " : "",
-                      end ? end->diagnostic : "");
-    connect_explain(&machine->reason, end ? end->diagnostic : "");
-    shp_error_add_machine(&machine->reason, machine->id);
-    set_state(machine, MACHINE_WAITING);
+    if (!reason.code)
+        shp_error_set(&reason, SHP_CODE_LINK_LOST, machine->id, "link", "the helper ended%s%s",
+                      end && *end->diagnostic ? ": " : "", end ? end->diagnostic : "");
+    connect_explain(&reason, end ? end->diagnostic : "");
+    set_down(machine, &reason);
     /* What was asked for since an established link broke has had no attempt of its own yet. */
-    if (was_connected && machine->waiting && machine->enabled) {
+    if (was_connected && machine->enabled &&
+        (machine->waiting || machine->asked || lost_by_sleep(machine))) {
         machine_connect(machine);
         return;
     }
+    machine->asked = false;
     if (repeat_crowded(machine))
         return;
-    struct shp_error unavailable = {0};
-    machine_unavailable(machine, &unavailable);
-    waiting_flush(machine, &unavailable);
+    fail_waiting(machine);
     schedule_retry(machine);
 }
 
-void machine_connect(struct machine *machine)
+static bool may_connect(const struct machine *machine)
 {
-    if (machine->state == MACHINE_CLOSED || machine->link || machine->fleet->closing ||
-        !machine->enabled)
+    return machine->state != MACHINE_CLOSED && !machine->link && !machine->fleet->closing &&
+           machine->enabled;
+}
+
+static void attempt(struct machine *machine)
+{
+    if (!may_connect(machine))
         return;
     uv_timer_stop(&machine->retry);
     static const struct shp_link_callbacks callbacks = {
@@ -417,30 +495,99 @@ void machine_connect(struct machine *machine)
         .on_closed = on_closed,
     };
     struct shp_error error = {0};
+    pace_took(&machine->pace, boot_ms());
     if (connect_open(machine, &callbacks, &machine->link, &error) == SHP_OK) {
         set_state(machine, MACHINE_CONNECTING);
         return;
     }
-    machine->reason = error;
-    shp_error_add_machine(&machine->reason, machine->id);
-    set_state(machine, MACHINE_WAITING);
+    set_down(machine, &error);
+    machine->asked = false;
     if (repeat_crowded(machine))
         return;
-    struct shp_error unavailable = {0};
-    machine_unavailable(machine, &unavailable);
-    waiting_flush(machine, &unavailable);
+    fail_waiting(machine);
     schedule_retry(machine);
+}
+
+/* The bound on logins is reached: who waits is told when the next one may be. */
+static void fail_by_pace(struct machine *machine, uint64_t slot_ms)
+{
+    const struct shp_error *reason = &machine->reason;
+    struct shp_error error = {0};
+    shp_error_set(&error, SHP_CODE_MACHINE_UNAVAILABLE, machine->id, "connect",
+                  "%s%s%s%d logins within a minute are enough; the next may begin in %d s",
+                  reason->code ? shp_code_name(reason->code) : "", reason->code ? ": " : "",
+                  reason->code ? reason->cause : "", PACE_LOGINS_MAX, (int)(slot_ms / 1000) + 1);
+    machine->asked = false;
+    waiting_flush(machine, &error);
+    if (machine->wanted && !uv_is_active((uv_handle_t *)&machine->retry))
+        retry_in(machine, 0);
+}
+
+void machine_connect(struct machine *machine)
+{
+    if (!may_connect(machine))
+        return;
+    uint64_t slot_ms = slot_in_ms(machine);
+    if (slot_ms == 0)
+        attempt(machine);
+    else if (slot_ms <= MACHINE_SLOT_WAIT_MS)
+        retry_in(machine, 0);
+    else
+        fail_by_pace(machine, slot_ms);
+}
+
+static void drop_link(struct machine *machine, const char *why)
+{
+    shp_error_set(&machine->link_error, SHP_CODE_LINK_LOST, machine->id, "link", "%s", why);
+    if (machine->link)
+        shp_link_close(machine->link, 0, why);
+}
+
+void machine_reconnect(struct machine *machine)
+{
+    if (machine->state == MACHINE_CLOSED || machine->state == MACHINE_CONNECTING)
+        return;
+    machine->asked = true;
+    machine->pace.backoff_ms = 0;
+    if (machine->link)
+        drop_link(machine, "made anew as asked");
+    else
+        machine_connect(machine);
 }
 
 void machine_want(struct machine *machine, bool wanted)
 {
     machine->wanted = wanted && machine->enabled;
-    if (!machine->wanted)
+    if (!machine->wanted && !machine->waiting)
         uv_timer_stop(&machine->retry);
-    else if (machine->state == MACHINE_IDLE)
+    if (!machine->wanted)
+        return;
+    if (machine->state == MACHINE_IDLE)
         machine_connect(machine);
     else if (machine->state == MACHINE_WAITING && !uv_is_active((uv_handle_t *)&machine->retry))
         schedule_retry(machine);
+}
+
+void machine_refreshed(struct machine *machine)
+{
+    if (machine->wanted && machine->state == MACHINE_WAITING &&
+        needs_person(machine->reason.code) && may_connect(machine))
+        retry_in(machine, 0);
+}
+
+void machine_wake(struct machine *machine)
+{
+    if (machine->state == MACHINE_CONNECTED) {
+        machine->woke = true;
+        machine->woke_at_ms = uv_now(machine->fleet->loop);
+        shp_link_probe(machine->link);
+        return;
+    }
+    /* An attempt under way has deadlines of its own; what follows it comes soon. */
+    machine->pace.backoff_ms = 0;
+    if (machine->wanted && machine->state == MACHINE_WAITING &&
+        machine->reason.code != SHP_CODE_HOST_KEY_CHANGED)
+        retry_in(machine, 0);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -461,6 +608,7 @@ struct machine *machine_new(struct fleet *fleet, const struct catalog_entry *ent
         machine->label = xstrdup(MACHINE_LOCAL);
         machine->session = xstrdup(fleet->context->herdr_session);
     }
+    machine->state_since_unix_ms = clock_unix_ms();
     uv_timer_init(fleet->loop, &machine->retry);
     uv_timer_init(fleet->loop, &machine->soon);
     machine->retry.data = machine;
@@ -468,13 +616,6 @@ struct machine *machine_new(struct fleet *fleet, const struct catalog_entry *ent
     machine->handles_open = 2;
     fleet->alive++;
     return machine;
-}
-
-static void drop_link(struct machine *machine, const char *why)
-{
-    shp_error_set(&machine->link_error, SHP_CODE_LINK_LOST, machine->id, "link", "%s", why);
-    if (machine->link)
-        shp_link_close(machine->link, 0, why);
 }
 
 void machine_update(struct machine *machine, const struct catalog_entry *entry)
@@ -488,8 +629,13 @@ void machine_update(struct machine *machine, const struct catalog_entry *entry)
         set_state(machine, MACHINE_IDLE);
     bool was_enabled = machine->enabled;
     machine->enabled = entry->enabled;
-    if (was_enabled && !entry->enabled)
+    if (was_enabled && !entry->enabled) {
         machine_want(machine, false);
+        if (!machine->link) {
+            uv_timer_stop(&machine->retry);
+            fail_waiting(machine);
+        }
+    }
     if (machine->link && (moved || !entry->enabled))
         drop_link(machine, moved ? "the catalog changed its target" : "disabled in the catalog");
 }

@@ -6,7 +6,11 @@
  * A request made while there is no link starts a connect and waits for its end; when the connect
  * fails, all that wait fail with machine_unavailable, whose cause carries the connect's own code.
  * A machine that is wanted (an open task, an eager session) reconnects by itself, with capped and
- * jittered backoff; a success shorter than MACHINE_STABLE_MS does not reset it. An answer of an
+ * jittered backoff; a success shorter than MACHINE_STABLE_MS does not reset it. When only a person
+ * can help it is tried again slowly, and after a changed host key not at all, until a call or a
+ * refresh asks for it. Logins in a minute are bounded in every case (pace.h).
+ *
+ * There is one link at a time: the next begins after the end of the last was told. An answer of an
  * old generation never reaches a caller as one of a new: the link ends every request at its loss.
  */
 #ifndef SHP_CONTROLLER_FLEET_MACHINE_H
@@ -19,17 +23,18 @@
 
 #include "base/error.h"
 #include "controller/fleet/catalog.h"
+#include "controller/fleet/pace.h"
 #include "installer/bootstrap.h"
 #include "transport/link.h"
 #include "transport/ssh.h"
 
 #define MACHINE_LOCAL "local"
 #define MACHINE_WAITING_MAX 1024
-#define MACHINE_BACKOFF_MIN_MS 1000
-#define MACHINE_BACKOFF_MAX_MS 120000
 #define MACHINE_CROWDED_MAX 6 /* such starts are repeated this often before calls are told */
 #define MACHINE_CROWDED_MS 250
 #define MACHINE_STABLE_MS 60000
+/* A call waits so long for the next login that the bound allows; else it fails with the time. */
+#define MACHINE_SLOT_WAIT_MS 10000
 
 enum machine_state {
     MACHINE_IDLE, /* never tried, or closed on purpose */
@@ -71,11 +76,15 @@ struct machine {
     char *target;  /* NULL: local */
     char *session; /* Herdr session on it; NULL: by socket */
     enum machine_state state;
-    struct shp_error reason; /* why it is not connected; code 0: none yet */
-    uint32_t generation;     /* counts established links */
+    /* Of the state; attempts in between do not count as another one. */
+    uint64_t state_since_unix_ms;
+    struct shp_error reason;     /* why it is not connected; code 0: none yet, or connected */
+    struct shp_error last_error; /* the last reason, kept after a reconnect; code 0: none */
+    uint64_t last_error_unix_ms;
+    uint32_t generation; /* counts established links */
     uint64_t connected_at_ms;
     uint64_t last_seen_unix_ms;
-    uint32_t backoff_ms;
+    struct pace pace;
     int crowded;                    /* starts in a row that a full server refused */
     struct shp_bootstrap_seen seen; /* by the last bootstrap */
     /* facts of the helper's hello */
@@ -88,6 +97,10 @@ struct machine {
     /* private */
     struct shp_link *link;
     struct shp_error link_error; /* set before we close a link for a reason of ours */
+    enum machine_state rest;     /* the last state that was no attempt */
+    bool asked;                  /* a person wants the next attempt, at once */
+    bool woke;                   /* at woke_at_ms: a loss soon after is repaired at once */
+    uint64_t woke_at_ms;
     uv_timer_t retry;
     uv_timer_t soon;                 /* delivers what failed inside a call, from the loop */
     struct machine_request *waiting; /* for a connect, or for room in the link's output */
@@ -111,11 +124,24 @@ void machine_free(struct machine *machine);
 
 const char *machine_state_name(enum machine_state state);
 
-/* Connect now when there is no link (ignores backoff). */
+/* What people and JSON are told: the state's name, "disabled", or "action_required" for a machine
+ * that waits for a person (a host key, a locked key, a login that asks). Static. */
+const char *machine_status(const struct machine *machine);
+
+/* Connect when there is no link, without the backoff, as soon as the bound on logins allows. */
 void machine_connect(struct machine *machine);
+
+/* A person asks: make the link anew. Only the wider bound on logins holds. */
+void machine_reconnect(struct machine *machine);
 
 /* Reconnect by itself from now on, or no more. */
 void machine_want(struct machine *machine, bool wanted);
+
+/* The catalog was read again: a wanted machine that waits for a person is tried at once. */
+void machine_refreshed(struct machine *machine);
+
+/* Time was lost (wake.h): prove the link, or connect at once what is wanted. */
+void machine_wake(struct machine *machine);
 
 /*
  * Ask the helper: one callback, from the loop. params is taken over (NULL: {}). id NULL: fresh.

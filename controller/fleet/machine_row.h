@@ -1,7 +1,8 @@
 /*
  * A machine as `shepherdr machines --json` and machines_get show it: {id, local, label, target,
- * session, status, since, lastSeen, transport, transportReason, kex, roundTripMs, error,
- * snapshotError}; what is unknown is left out, times are Unix milliseconds.
+ * session, status, since, lastSeen, transport, transportReason, kex, roundTripMs, error, lastError,
+ * snapshotError}; what is unknown is left out, times are Unix milliseconds. error: why it is not
+ * connected; lastError: the last such reason and when (at), kept after a reconnect.
  */
 #ifndef SHP_CONTROLLER_FLEET_MACHINE_ROW_H
 #define SHP_CONTROLLER_FLEET_MACHINE_ROW_H
