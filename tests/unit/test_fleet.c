@@ -91,6 +91,26 @@ static void list_shows_agents_and_why_a_machine_is_not_there(void **state)
     rig_call_fini(&list);
 }
 
+static void a_reason_that_needs_a_person_has_its_own_status(void **state)
+{
+    (void)state;
+    static const int codes[] = {SHP_CODE_HOST_KEY_UNKNOWN, SHP_CODE_HOST_KEY_CHANGED,
+                                SHP_CODE_LOGIN_DENIED, SHP_CODE_KEY_LOCKED,
+                                SHP_CODE_INTERACTION_REQUIRED};
+    struct machine machine = {.enabled = true, .state = MACHINE_WAITING};
+    machine.reason.code = SHP_CODE_LINK_LOST;
+    assert_string_equal(machine_status(&machine), "unavailable");
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        machine.reason.code = codes[i];
+        machine.state = MACHINE_WAITING;
+        assert_string_equal(machine_status(&machine), "action_required");
+        machine.state = MACHINE_CONNECTING;
+        assert_string_equal(machine_status(&machine), "connecting");
+    }
+    machine.enabled = false;
+    assert_string_equal(machine_status(&machine), "disabled");
+}
+
 static void a_herdr_that_refuses_fails_its_machine_only(void **state)
 {
     (void)state;
@@ -305,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(list_shows_agents_and_why_a_machine_is_not_there, setup,
                                         teardown),
+        cmocka_unit_test(a_reason_that_needs_a_person_has_its_own_status),
         cmocka_unit_test_setup_teardown(a_herdr_that_refuses_fails_its_machine_only, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_catalog_that_fails_is_a_warning, setup, teardown),
