@@ -357,6 +357,7 @@ test("machines shows state, transport, round trip and the last error", { skip },
     assert.equal(up?.status, "connected");
     assert.match(up?.transport ?? "", /^(libssh|openssh)$/);
     assert.ok((up?.roundTripMs ?? 0) > 0, JSON.stringify(up));
+    assert.ok((up?.since ?? 0) > 0 && (up?.lastSeen ?? 0) >= (up?.since ?? 0), JSON.stringify(up));
     assert.match(String(up?.["snapshotError"]), /^herdr_not_running: /);
     const gone = rows.get("gone");
     assert.equal(gone?.status, "unavailable");
