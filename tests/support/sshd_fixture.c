@@ -184,13 +184,23 @@ int sshd_fixture_start(struct sshd_fixture *fixture)
     return -1;
 }
 
-void sshd_fixture_stop(struct sshd_fixture *fixture)
+void sshd_fixture_pause(struct sshd_fixture *fixture)
 {
     if (fixture->pid > 0) {
         kill(fixture->pid, SIGTERM);
         waitpid(fixture->pid, NULL, 0);
         fixture->pid = 0;
     }
+}
+
+int sshd_fixture_resume(struct sshd_fixture *fixture)
+{
+    return spawn_sshd(fixture);
+}
+
+void sshd_fixture_stop(struct sshd_fixture *fixture)
+{
+    sshd_fixture_pause(fixture);
     if (fixture->directory[0] != '\0')
         run("rm -rf '%s'", fixture->directory);
     fixture->directory[0] = '\0';

@@ -27,4 +27,8 @@ struct sshd_fixture {
 int sshd_fixture_start(struct sshd_fixture *fixture);
 void sshd_fixture_stop(struct sshd_fixture *fixture);
 
+/* The listener alone ends, sessions stay; and listens again on its port (0, or -1 as above). */
+void sshd_fixture_pause(struct sshd_fixture *fixture);
+int sshd_fixture_resume(struct sshd_fixture *fixture);
+
 #endif
