@@ -183,6 +183,25 @@ test("every test that tests/README.md names exists", () => {
   none(findings, "tests named but absent");
 });
 
+/* The cases that the way to a machine must survive (tests/README.md), numbered once and for all. */
+const NUMBERED_CASES = { T: 14, S: 11, I: 15, R: 12, P: 6 };
+
+test("every numbered case has its row in tests/README.md and a test of its number", () => {
+  const rows = readText("tests/README.md").split("\n").filter((line) => line.startsWith("| "));
+  const sources = files.filter((file) => /^tests\/.*\.(c|test\.ts)$/.test(file)).map(readText).join("\n");
+  const findings: string[] = [];
+  for (const [letter, count] of Object.entries(NUMBERED_CASES)) {
+    for (let number = 1; number <= count; number++) {
+      const id = `${letter}${number}`;
+      if (!rows.some((line) => line.startsWith(`| ${id} |`))) findings.push(`${id}: no row`);
+      const inTypeScript = new RegExp(`\\btest\\(\\s*["\`]([A-Z]\\d+, )*${id}\\b`);
+      const inC = new RegExp(`^static void ${id.toLowerCase()}_\\w+\\(void \\*\\*state`, "m");
+      if (!inTypeScript.test(sources) && !inC.test(sources)) findings.push(`${id}: no test`);
+    }
+  }
+  none(findings, "numbered cases without row or test");
+});
+
 interface SpecError {
   name: string;
   doc?: string;
