@@ -15,6 +15,7 @@ help:
 	@echo 'make build       programs in $(BUILD)/bin: shepherdr, shepherdr-helper, herdr-sim'
 	@echo 'make demo        two machines from nothing, a worker spawned, its reply pushed back'
 	@echo 'make check       build, C tests (plain and sanitized), npm test; one summary line'
+	@echo 'make soak        the tests that have a longer form, in it   ARGS=<word of a file name>'
 	@echo 'make bench       measurements beside their baselines      ARGS=--json'
 	@echo 'make fuzz        libFuzzer over tests/fuzz (clang)         ARGS=<target> FUZZ_SECONDS=30'
 	@echo 'make format      clang-format over the C sources'
@@ -38,6 +39,9 @@ demo: build
 
 check:
 	@$(RUN) BUILD=$(BUILD) JOBS=$(JOBS) sh scripts/run-tests
+
+soak:
+	@$(RUN) BUILD=$(BUILD) JOBS=$(JOBS) sh scripts/soak $(ARGS)
 
 # Standard output is the result's alone.
 bench:
@@ -66,7 +70,7 @@ dist:
 	file=$(BUILD)/dist/shepherdr-$$version.tar.gz && \
 	git archive --format=tar.gz --prefix=shepherdr-$$version/ -o "$$file" HEAD && echo "$$file"
 
-soak package:
+package:
 	@echo 'make $@: not part of this version yet'; exit 1
 
 clean:
