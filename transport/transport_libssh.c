@@ -182,15 +182,6 @@ static void watch(struct libssh *ssh, uint64_t deadline_ns)
                    (deadline_ns > now ? (deadline_ns - now) / NS_OF_MS : 0) + STUCK_MS, 0);
 }
 
-static void end_if_done(struct libssh *ssh)
-{
-    if (!ssh->ended || ssh->done < ssh->in.len)
-        return;
-    if (!ssh->by_us)
-        ssh->error = ssh->worker->error;
-    finish(ssh);
-}
-
 /* Whether there is more to report. */
 static bool fetch(struct libssh *ssh)
 {
@@ -211,6 +202,18 @@ static bool fetch(struct libssh *ssh)
     if (wake)
         shp_libssh_worker_wake(worker);
     return ssh->in.len > 0;
+}
+
+static void end_if_done(struct libssh *ssh)
+{
+    if (!ssh->ended)
+        return;
+    /* A user who has stopped reading gets the rest before the end. */
+    if (ssh->base.state == SHP_TRANSPORT_OPEN && fetch(ssh))
+        return;
+    if (!ssh->by_us)
+        ssh->error = ssh->worker->error;
+    finish(ssh);
 }
 
 static void deliver(struct libssh *ssh)

@@ -496,6 +496,73 @@ static void an_encrypted_key_without_agent_is_named(void **state)
     assert_string_equal(attempt.facts.transport, "libssh");
 }
 
+/* ---- a user who stops reading ------------------------------------------------------------- */
+
+struct sleeper {
+    struct shp_transport *transport;
+    uv_timer_t timer;
+    size_t heard;
+    bool closed;
+    struct shp_error error;
+};
+
+static void on_woken(uv_timer_t *timer)
+{
+    shp_transport_read_start(((struct sleeper *)timer->data)->transport);
+}
+
+/* Nothing is read until the command has long ended. */
+static void on_sleeper_open(struct shp_transport *transport, void *user)
+{
+    struct sleeper *sleeper = user;
+
+    shp_transport_read_stop(transport);
+    uv_timer_start(&sleeper->timer, on_woken, 1500, 0);
+}
+
+static void on_sleeper_read(struct shp_transport *transport, const uint8_t *data, size_t len,
+                            void *user)
+{
+    (void)transport;
+    (void)data;
+    ((struct sleeper *)user)->heard += len;
+}
+
+static void on_sleeper_closed(struct shp_transport *transport, const struct shp_transport_end *end,
+                              void *user)
+{
+    struct sleeper *sleeper = user;
+
+    sleeper->closed = true;
+    sleeper->error = end->error;
+    uv_close((uv_handle_t *)&sleeper->timer, NULL);
+    shp_transport_free(transport);
+}
+
+static void what_was_said_before_the_end_waits_for_its_reader(void **state)
+{
+    static const struct shp_transport_callbacks callbacks = {
+        .on_open = on_sleeper_open, .on_read = on_sleeper_read, .on_closed = on_sleeper_closed};
+    struct shp_ssh_options with = {.target = "good",
+                                   .command = "head -c 100000 /dev/zero",
+                                   .ssh_path = sshd.ssh,
+                                   .kind = SHP_SSH_LIBSSH};
+    struct sleeper sleeper = {0};
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uv_timer_init(&loop, &sleeper.timer);
+    sleeper.timer.data = &sleeper;
+    assert_int_equal(shp_transport_ssh_new(&sleeper.transport, &loop, &with), 0);
+    assert_int_equal(shp_transport_open(sleeper.transport, &callbacks, &sleeper), 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_true(sleeper.closed);
+    assert_int_equal(sleeper.heard, 100000);
+    assert_int_equal(sleeper.error.code, 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 /* ---- stuck -------------------------------------------------------------------------------- */
 
 static void on_stuck_open(struct shp_transport *transport, void *user)
@@ -614,6 +681,7 @@ int main(void)
         cmocka_unit_test(hosts_are_known_by_any_of_several_files),
         cmocka_unit_test(a_key_without_port_counts_for_every_port),
         cmocka_unit_test(an_alias_is_looked_up_without_port),
+        cmocka_unit_test(what_was_said_before_the_end_waits_for_its_reader),
         cmocka_unit_test(a_stuck_thread_is_left_behind),
         cmocka_unit_test(a_silent_agent_is_passed_over),
         cmocka_unit_test(only_the_named_key_of_an_agent_is_offered),
