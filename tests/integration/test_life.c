@@ -376,11 +376,11 @@ static void a_changed_host_key_is_never_tried_by_itself(void **state)
 {
     bool refreshed = false;
     life_begin(*state, 2);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         life.machines[i].known_hosts = "known_other";
-        machine_want(machine(i), true);
-    }
     life_configure(&life);
+    for (size_t i = 0; i < 2; i++)
+        machine_want(machine(i), true);
     expect_person(0, SHP_CODE_HOST_KEY_CHANGED);
     expect_person(1, SHP_CODE_HOST_KEY_CHANGED);
     unsigned connects = relay(0)->accepted;

@@ -24,9 +24,11 @@ static void fail_hanging(const struct life *life)
     for (size_t i = 0; i < life->len; i++) {
         const struct machine *machine = life->machines[i].machine;
         if (machine)
-            fprintf(stderr, "%s: %s, generation %u, reason %d %s: %s\n", life->machines[i].name,
-                    machine_status(machine), machine->generation, machine->reason.code,
-                    machine->reason.step, machine->reason.cause);
+            fprintf(stderr, "%s: %s, %u connections, retry %d, generation %u, reason %d %s: %s\n",
+                    life->machines[i].name, machine_status(machine),
+                    life->machines[i].relay.accepted, uv_is_active((uv_handle_t *)&machine->retry),
+                    machine->generation, machine->reason.code, machine->reason.step,
+                    machine->reason.cause);
     }
     fail_msg("the test hangs");
 }
