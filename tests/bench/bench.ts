@@ -24,6 +24,7 @@ import { pushed, pushMissing } from "./push.ts";
 import { applyWaivers, describeMachine, loadText, markdown, table, type Line, type Report, type Waiver } from "./report.ts";
 import { Rig, rigMissing } from "./rig.ts";
 import { slowLine } from "./slow.ts";
+import { woken } from "./wake.ts";
 
 const { values: options } = parseArgs({
     options: {
@@ -62,6 +63,8 @@ async function onRig(lines: Line[]): Promise<void> {
         lines.push(...(await measure.crowd(rig, effort)));
         progress("64 machines at once");
         lines.push(...(await measure.many(rig, effort)));
+        progress("wake");
+        lines.push(...(await woken(rig, options.quick ? 3 : 8)));
         progress("helper");
         lines.push(...(await measure.helperStart(rig, effort)));
         await rig.quiet();

@@ -2,7 +2,10 @@
  * Drives the controller's own path (fleet, machine, link, ssh, helper) for `make bench`: commands
  * on standard input, one at a time, each answered by one line of JSON. Durations are microseconds.
  *
- *   open N          N machines of the catalog, all at once: from the first start to the last ready
+ *   open N          N machines of the catalog, all at once: from the first start to the last ready.
+ *                   A new fleet each time: the bound on logins in a minute begins anew
+ *   want            the open machines are wanted from now on: a lost link is made anew
+ *   again           when each of them has another link than at `want`
  *   shut            end the fleet
  *   identity        the helper's process id on the first machine
  *   calls N         Herdr calls of 200 bytes, one after the other
@@ -56,6 +59,9 @@ struct bench {
     uint32_t kept;     /* stream of the answer that stays under way; 0: none */
     uint32_t given_up; /* of the one that will be given up; 0: none */
     size_t wanted;     /* machines that are to be ready */
+    size_t opened;     /* of the last open */
+    bool renewing;     /* a link may be lost: `want` was told */
+    bool again;        /* `again` waits */
     bool under_way;
 };
 
@@ -82,10 +88,23 @@ static void done(struct bench *bench)
 
 /* ---- open and shut ------------------------------------------------------------------------- */
 
+static void renewed(struct bench *bench)
+{
+    for (size_t i = 0; i < bench->opened; i++) {
+        const struct machine *machine = bench->fleet->items[i];
+        if (machine->state != MACHINE_CONNECTED || machine->generation < 2)
+            return;
+    }
+    bench->again = false;
+    done(bench);
+}
+
 static void on_state(struct machine *machine, void *user)
 {
     struct bench *bench = user;
-    if (machine->state == MACHINE_WAITING)
+    if (bench->again)
+        renewed(bench);
+    if (machine->state == MACHINE_WAITING && !bench->renewing)
         failed("open", &machine->reason);
     if (machine->state != MACHINE_CONNECTED || bench->wanted == 0)
         return;
@@ -112,6 +131,7 @@ static void on_catalog(struct fleet *fleet, const struct shp_error *error, void 
     if (count == 0 || count > fleet->len)
         bench_die("open", "not that many machines in the catalog");
     bench->wanted = count;
+    bench->opened = count;
     bench->started_ns = bench_now_ns();
     for (size_t i = 0; i < count; i++)
         machine_connect(fleet->items[i]);
@@ -134,6 +154,25 @@ static void on_fleet_closed(struct fleet *fleet, void *user)
     fleet_free(fleet);
     bench->fleet = NULL;
     done(bench);
+}
+
+static void want(struct bench *bench)
+{
+    first(bench);
+    bench->renewing = true;
+    for (size_t i = 0; i < bench->opened; i++)
+        machine_want(bench->fleet->items[i], true);
+    bench_samples_start(&bench->samples, 0);
+    done(bench);
+}
+
+static void wait_again(struct bench *bench)
+{
+    if (!bench->renewing)
+        bench_die("again", "no machine is wanted");
+    bench_samples_start(&bench->samples, 0);
+    bench->again = true;
+    renewed(bench);
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -378,7 +417,12 @@ static void start_command(struct bench *bench, char *line)
     bench->under_way = true;
     if (strcmp(name, "open") == 0) {
         open_fleet(bench);
+    } else if (strcmp(name, "want") == 0) {
+        want(bench);
+    } else if (strcmp(name, "again") == 0) {
+        wait_again(bench);
     } else if (strcmp(name, "shut") == 0) {
+        bench->renewing = false;
         bench_samples_start(&bench->samples, 0);
         first(bench);
         fleet_close(bench->fleet, on_fleet_closed, bench);

@@ -40,6 +40,12 @@ export function resetPeak(pid: number): void {
     fs.writeFileSync(`/proc/${pid}/clear_refs`, "5");
 }
 
+/** The scheduler's letter: R, S, T (stopped)... */
+export function stateOf(pid: number): string {
+    const stat = read(`/proc/${pid}/stat`);
+    return stat.charAt(stat.lastIndexOf(")") + 2);
+}
+
 /** Direct children that run a program of this name. */
 export function childrenOf(parent: number, name: string): number[] {
     return fs.readdirSync("/proc").map(Number).filter((pid) => {

@@ -9,10 +9,13 @@ import * as path from "node:path";
 import { randomBytes } from "node:crypto";
 import { must, removeRoot, run, repoRoot, start, tmpRoot, until, type Child } from "../support/process.ts";
 import { Sshd, SshClient } from "../support/sshd.ts";
+import { stateOf } from "./proc.ts";
 
 export const MACHINES = 16;
 /** Machines of the catalog: for the lines that ask for more. */
 export const MANY = 64;
+/** Machines that lose their links while the controller sleeps. */
+export const SLEEPERS = 8;
 const BUILD = path.resolve(repoRoot, process.env["BUILD"] ?? "build");
 export const binDir: string = path.join(BUILD, "bin");
 export const helperFile: string = path.join(binDir, "shepherdr-helper");
@@ -159,6 +162,28 @@ export class Rig {
     /** Until every login has ended: what still winds up would disturb the next measurement. */
     async quiet(): Promise<void> {
         await until(() => this.sshd.sessionPids().length === 0, { what: "the end of all logins" });
+    }
+
+    /** The controller stands still, and meanwhile every connection ends. */
+    async sleep(): Promise<void> {
+        process.kill(this.link.pid, "SIGSTOP");
+        await until(() => stateOf(this.link.pid) === "T", { what: "the controller to stand still" });
+        await until(
+            () => {
+                this.sshd.cut();
+                return this.sshd.sessionPids().length === 0;
+            },
+            { what: "the end of all connections" },
+        );
+    }
+
+    /** Microseconds from the waking of the controller until every machine has its new link. */
+    async wake(): Promise<number> {
+        this.link.child.write("again\n");
+        const start = performance.now();
+        process.kill(this.link.pid, "SIGCONT");
+        await this.link.line();
+        return (performance.now() - start) * 1000;
     }
 
     /** Microseconds from start to end of a program in the rig's environment, whatever its status. */
