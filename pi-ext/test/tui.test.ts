@@ -26,7 +26,19 @@ class Terminal {
     const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
     const assignments = Object.entries({ ...m.env, ...env, TERM: "screen-256color" }).map(([name, value]) => `${name}=${quote(value)}`);
     const command = ["env", "-i", ...assignments, quote(process.execPath), PI_CLI, ...args.map(quote), "; echo EXIT=$?; sleep 600"].join(" ");
-    this.#tmux("new-session", "-d", "-s", "t", "-x", "120", "-y", "40", "-c", m.project, command);
+    this.#start(["new-session", "-d", "-s", "t", "-x", "120", "-y", "40", "-c", m.project, command]);
+  }
+
+  /** tmux's server sometimes ends while it starts on a loaded machine; what runs in it has not begun then. */
+  #start(args: string[]): void {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        this.#tmux(...args);
+        return;
+      } catch (err) {
+        if (attempt === 3 || !String(err).includes("server exited unexpectedly")) throw err;
+      }
+    }
   }
 
   #tmux(...args: string[]): string {

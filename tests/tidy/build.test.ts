@@ -165,10 +165,8 @@ test("bootstrap without apt-get says what to install", (context) => {
   assert.match(result.output, /no apt-get: .*Debian and Ubuntu.* by hand: build-essential/);
 });
 
-test("targets that a later version brings say so and fail", () => {
-  for (const target of ["soak", "package"]) {
-    const result = run("make", ["--no-print-directory", target], { cwd: root });
-    assert.notEqual(result.status, 0);
-    assert.match(result.stdout, new RegExp(`^make ${target}: not part of this version yet\n`));
-  }
+test("a target that a later version brings says so and fails", () => {
+  const result = run("make", ["--no-print-directory", "package"], { cwd: root });
+  assert.notEqual(result.status, 0);
+  assert.match(result.stdout, /^make package: not part of this version yet\n/);
 });
