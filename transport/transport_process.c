@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,7 +46,9 @@ struct process {
     bool by_us;     /* closed by shp_transport_close */
     bool out_ended; /* its standard output */
     bool err_ended;
-    bool heard; /* something was read since the exit */
+    bool heard;    /* something was read since the exit */
+    bool out_late; /* waited once more for what it had written and nobody had read */
+    bool err_late;
     int64_t exit_status;
     int term_signal;
     int failure;      /* libuv error of spawn, read or write */
@@ -226,13 +229,36 @@ static void kill_group(struct shp_duplex *duplex)
     shp_duplex_wait(duplex, SHP_TRANSPORT_EXIT_MS, finish);
 }
 
+/* Timers run before pipes are read: when the loop was held up, a wait may end with bytes unread. */
+static bool is_unread(const struct process *process, enum side side)
+{
+    uv_os_fd_t fd;
+    int bytes = 0;
+
+    return process->pipe_open[side] &&
+           uv_fileno((const uv_handle_t *)&process->pipes[side], &fd) == 0 &&
+           ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+static void reap_over(struct shp_duplex *duplex)
+{
+    struct process *process = of(duplex);
+
+    if (process->err_late || !is_unread(process, CHILD_ERR)) {
+        finish(duplex);
+        return;
+    }
+    process->err_late = true;
+    shp_duplex_wait(duplex, REAP_MS, reap_over);
+}
+
 static void reap(struct process *process)
 {
     process->phase = REAPING;
     if (process->err_ended)
         finish(&process->duplex);
     else
-        shp_duplex_wait(&process->duplex, REAP_MS, finish);
+        shp_duplex_wait(&process->duplex, REAP_MS, reap_over);
 }
 
 static void leave(struct shp_duplex *duplex)
@@ -273,9 +299,12 @@ static void on_drained(struct shp_duplex *duplex)
 static void grace_over(struct shp_duplex *duplex)
 {
     struct process *process = of(duplex);
-    bool again = process->heard || !process->base.reading;
+    bool stopped = !process->base.reading;
+    bool late = !stopped && !process->out_late && is_unread(process, CHILD_OUT);
+    bool again = process->heard || stopped || late;
 
     process->heard = false;
+    process->out_late = late;
     if (again)
         shp_duplex_wait(duplex, REAP_MS, grace_over);
     else

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -243,6 +244,92 @@ static void a_grandchild_that_keeps_the_pipes_does_not_hold_the_end(void **state
 
 /* ---- stdio -------------------------------------------------------------------------------- */
 
+/* ---- a loop that is held up ---------------------------------------------------------------- */
+
+#define HELD_UP_US 700000 /* more than any wait for the rest of a child that exited */
+
+static void stop_reading(struct shp_transport *transport, void *user)
+{
+    (void)user;
+    shp_transport_read_stop(transport);
+}
+
+static void open_script(struct shp_transport **transport, uv_loop_t *loop, struct seen *seen,
+                        const struct shp_transport_callbacks *callbacks, const char *script)
+{
+    const char *argv[] = {"/bin/sh", "-c", script, NULL};
+    struct shp_process_options options = {.argv = (char *const *)(uintptr_t)argv};
+
+    assert_int_equal(uv_loop_init(loop), 0);
+    assert_int_equal(shp_transport_process_new(transport, loop, &options), 0);
+    assert_int_equal(shp_transport_open(*transport, callbacks, seen), 0);
+    /* Until the child's exit was noted, and some turns more for what came with it. */
+    siginfo_t info;
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+        uv_run(loop, UV_RUN_NOWAIT);
+    assert_int_equal(errno, ECHILD);
+    for (int turn = 0; turn < 3; turn++)
+        uv_run(loop, UV_RUN_NOWAIT);
+}
+
+static void output_is_read_after_a_held_up_loop(void **state)
+{
+    static const struct shp_transport_callbacks callbacks = {
+        .on_open = stop_reading, .on_read = on_read, .on_closed = on_closed};
+    struct shp_transport *transport = NULL;
+    struct seen seen = {0};
+    uv_loop_t loop;
+
+    (void)state;
+    open_script(&transport, &loop, &seen, &callbacks, "echo said");
+    shp_transport_read_start(transport);
+    usleep(HELD_UP_US);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_true(seen.closed);
+    assert_string_equal(seen.output, "said\n");
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void standard_error_is_read_after_a_held_up_loop(void **state)
+{
+    static const struct shp_transport_callbacks callbacks = {.on_read = on_read,
+                                                             .on_closed = on_closed};
+    struct shp_transport *transport = NULL;
+    struct seen seen = {0};
+    char dir[] = "/tmp/shp-held-up-XXXXXX";
+    char script[512], go[64], gone[64];
+    uv_loop_t loop;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(go, sizeof(go), "%s/go", dir);
+    snprintf(gone, sizeof(gone), "%s/gone", dir);
+    /* Our end of its output goes with the child: its own child has left that before. */
+    snprintf(script, sizeof(script),
+             "d=%s; (: >$d/here; while [ ! -e $d/go ]; do sleep 0.05; done; echo why >&2; : "
+             ">$d/gone) >/dev/null & while [ ! -e $d/here ]; do sleep 0.01; done; rm $d/here; "
+             "exit 3",
+             dir);
+    open_script(&transport, &loop, &seen, &callbacks, script);
+    while (seen.closed) { /* held up before its time: that loop tells nothing */
+        uv_loop_close(&loop);
+        seen = (struct seen){0};
+        open_script(&transport, &loop, &seen, &callbacks, script);
+    }
+    close(open(go, O_WRONLY | O_CREAT, 0600));
+    while (access(gone, F_OK) != 0)
+        usleep(10000);
+    usleep(HELD_UP_US);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_true(seen.closed);
+    assert_int_equal(seen.exit_status, 3);
+    assert_string_equal(seen.diagnostic, "why");
+    assert_int_equal(uv_loop_close(&loop), 0);
+    unlink(go);
+    unlink(gone);
+    rmdir(dir);
+}
+
 static void descriptors_that_cannot_be_polled_are_refused(void **state)
 {
     struct shp_transport *transport = NULL;
@@ -418,6 +505,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_program_that_does_not_exist_is_told_from_the_loop),
         cmocka_unit_test(a_close_ends_the_whole_process_group),
         cmocka_unit_test(a_grandchild_that_keeps_the_pipes_does_not_hold_the_end),
+        cmocka_unit_test(output_is_read_after_a_held_up_loop),
+        cmocka_unit_test(standard_error_is_read_after_a_held_up_loop),
         cmocka_unit_test(descriptors_that_cannot_be_polled_are_refused),
         cmocka_unit_test(the_mode_of_a_shared_descriptor_is_restored),
         cmocka_unit_test(descriptor_1_is_taken_away_from_the_rest_of_the_process),
