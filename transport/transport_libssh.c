@@ -55,8 +55,6 @@ struct libssh {
     bool unopened;
 };
 
-static void deliver(struct libssh *ssh);
-
 /* ---- library ------------------------------------------------------------------------------ */
 
 bool shp_libssh_available(void)
@@ -117,8 +115,6 @@ static void close_handles(struct libssh *ssh)
     uv_mutex_lock(&ssh->worker->lock);
     ssh->worker->async = NULL;
     uv_mutex_unlock(&ssh->worker->lock);
-    ssh->async.data = ssh;
-    ssh->timer.data = ssh;
     ssh->handles = 2;
     uv_close((uv_handle_t *)&ssh->async, on_handle_closed);
     uv_close((uv_handle_t *)&ssh->timer, on_handle_closed);
@@ -140,6 +136,14 @@ static void finish(struct libssh *ssh)
 
 /* ---- the thread's news -------------------------------------------------------------------- */
 
+static void want_end(struct libssh *ssh)
+{
+    uv_mutex_lock(&ssh->worker->lock);
+    ssh->worker->close_wanted = true;
+    uv_mutex_unlock(&ssh->worker->lock);
+    shp_libssh_worker_wake(ssh->worker);
+}
+
 static void abandon(struct libssh *ssh)
 {
     static const struct {
@@ -159,6 +163,8 @@ static void abandon(struct libssh *ssh)
             shp_error_set(&ssh->error, steps[i].code, NULL, steps[i].step,
                           "libssh is stuck, in a file or a program that does not answer");
     }
+    /* Should its call return after all, it runs nothing any more. */
+    want_end(ssh);
     pthread_detach(ssh->thread);
     ssh->running = false;
     finish(ssh);
@@ -425,11 +431,6 @@ static void libssh_read_stop(struct shp_transport *transport)
     (void)transport;
 }
 
-static void on_close_slow(uv_timer_t *timer)
-{
-    abandon(timer->data);
-}
-
 static void libssh_close(struct shp_transport *transport)
 {
     struct libssh *ssh = (struct libssh *)transport;
@@ -440,12 +441,9 @@ static void libssh_close(struct shp_transport *transport)
         finish(ssh);
         return;
     }
-    uv_mutex_lock(&ssh->worker->lock);
-    ssh->worker->close_wanted = true;
-    uv_mutex_unlock(&ssh->worker->lock);
-    shp_libssh_worker_wake(ssh->worker);
-    uv_timer_start(&ssh->timer, on_close_slow,
-                   SHP_TRANSPORT_FLUSH_MS + SHP_TRANSPORT_EXIT_MS + STUCK_MS, 0);
+    want_end(ssh);
+    uv_timer_start(&ssh->timer, on_stuck, SHP_TRANSPORT_FLUSH_MS + SHP_TRANSPORT_EXIT_MS + STUCK_MS,
+                   0);
 }
 
 static void libssh_free(struct shp_transport *transport)
