@@ -61,8 +61,8 @@ export async function pushed(workers: number): Promise<Line[]> {
             line("push.delay", "worker settles → pushed into the controlling Pi",
                 `${delays.length} workers: ${quantile(delays, 0)} to ${quantile(delays, 1)} ms, Pi's own part included`,
                 median(delays), "ms", { text: "≤ 15 ms", most: 15, absolute: true }),
-            line("push.ssh", "ssh processes for the workers on one host", `${workers} workers`,
-                ssh.length - 1, "more", { text: "0 additional", most: 0 }),
+            line("push.ssh", "ssh processes for the workers on one host", `${workers} workers, ${ssh.length} in all`,
+                Math.max(0, ssh.length - 1), "more", { text: "0 additional", most: 0 }),
             line("push.pss", "PSS of that session's controller", "one machine, its store", pss, "MiB"),
         ];
     } finally {
