@@ -195,11 +195,17 @@ static bool is_host_key(struct shp_error *error, const struct view *view)
         "authenticity of host",
         NULL,
     };
+    static const char *const revoked[] = {
+        "marked as revoked",
+        "REVOKED HOST KEY",
+        "revoked by file",
+        NULL,
+    };
     const char *key = view->facts->host_key;
     char known[300];
 
     /* In this order: a changed or revoked key also says that the verification failed. */
-    if (says(view, "marked as revoked") || says(view, "REVOKED HOST KEY")) {
+    if (says_one(view, revoked)) {
         shp_error_set(error, SHP_CODE_HOST_KEY_CHANGED, NULL, "host key",
                       "the host key of %s is marked as revoked (%s)", view->host, key);
     } else if (says_one(view, changed)) {

@@ -305,6 +305,12 @@ static const struct row ends[] = {
      false,
      SHP_CODE_HOST_KEY_CHANGED,
      {"revoked"}},
+    {TO_HOST_KEY "Host key ED25519 SHA256:dVY7 revoked by file /h/revoked\r\n"
+                 "Host key verification failed.\r\n",
+     255,
+     false,
+     SHP_CODE_HOST_KEY_CHANGED,
+     {"revoked"}},
     {TO_OFFER("publickey") OFFER
      "debug1: Authentications that can continue: publickey\r\n" DENIED("publickey"),
      255,
