@@ -452,7 +452,8 @@ static void choose_libssh(struct chooser *chooser)
         break;
     case SHP_SSH_FIT_NOT:
         fail(chooser, chooser->post_quantum ? SHP_CODE_KEX_UNSUPPORTED : SHP_CODE_SSH_CONFIG_FAILED,
-             "configuration", "the settings say transport libssh", chooser->facts.reason);
+             "configuration", "the settings say transport libssh; with auto it would be ssh",
+             chooser->facts.reason);
         break;
     }
 }
