@@ -34,6 +34,8 @@ static const struct {
     {"knownhostscommand", FIELD(known_hosts_command), NONE_IS_ABSENT},
     {"verifyhostkeydns", FIELD(verify_host_key_dns), NONE_IS_ABSENT},
     {"stricthostkeychecking", FIELD(strict_host_key_checking), NONE_IS_ABSENT},
+    {"checkhostip", FIELD(check_host_ip), NONE_IS_ABSENT},
+    {"nohostauthenticationforlocalhost", FIELD(no_local_host_key), NONE_IS_ABSENT},
     {"bindaddress", FIELD(bind_address), NONE_IS_ABSENT},
     {"bindinterface", FIELD(bind_interface), NONE_IS_ABSENT},
     {"addressfamily", FIELD(address_family), NONE_IS_ABSENT},

@@ -41,6 +41,8 @@ struct shp_ssh_config {
     const char *known_hosts_command;
     const char *verify_host_key_dns;
     const char *strict_host_key_checking;
+    const char *check_host_ip;
+    const char *no_local_host_key; /* NoHostAuthenticationForLocalhost */
     const char *bind_address;
     const char *bind_interface;
     const char *address_family;
@@ -144,6 +146,12 @@ void shp_ssh_files_fini(struct shp_ssh_files *files);
 
 /* A private key file that needs a passphrase. */
 bool shp_ssh_key_is_locked(const char *path);
+
+/*
+ * A private key file of ours that others may read: OpenSSH does not use it. A public key in the
+ * place of a private one is none.
+ */
+bool shp_ssh_key_is_exposed(const char *path);
 
 /* Decodes until '=', '-' or the end, skipping all that is no base64; returns the length. */
 size_t shp_ssh_base64(uint8_t *out, size_t size, const char *text);

@@ -2,8 +2,11 @@
 #include "transport/ssh_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define RSA_BITS 1024 /* what OpenSSH requires by itself */
 
 static const char *const post_quantum_names[] = {
     "mlkem768x25519-sha256",   "sntrup761x25519-sha512",   "sntrup761x25519-sha512@openssh.com",
@@ -135,6 +138,11 @@ static const char *foreign_part(const struct shp_ssh_config *config)
         return "KnownHostsCommand";
     if (!is_off(config->verify_host_key_dns))
         return "VerifyHostKeyDNS";
+    if (!is_off(config->check_host_ip))
+        return "CheckHostIP";
+    if (config->required_rsa_size != NULL &&
+        strtoul(config->required_rsa_size, NULL, 10) > RSA_BITS)
+        return "RequiredRSASize";
     if (strict != NULL && strcasecmp(strict, "yes") != 0 && strcasecmp(strict, "true") != 0 &&
         strcasecmp(strict, "ask") != 0)
         return "StrictHostKeyChecking other than yes and ask";
@@ -159,6 +167,8 @@ static const char *left_out(const struct shp_ssh_config *config)
         return "PubkeyAuthentication no";
     if (!is_off(config->hostbased_authentication))
         return "HostbasedAuthentication";
+    if (!is_off(config->no_local_host_key))
+        return "NoHostAuthenticationForLocalhost";
     return sent_variable(config);
 }
 

@@ -13,6 +13,7 @@
 #define PATH_BYTES 1024
 #define KEY_BYTES 1024
 #define KNOWN_HOSTS_BYTES_MAX (8 * 1024 * 1024)
+#define LIBSSH_PORT 22
 
 /* A regular file, not waited for; or -1. */
 static int open_file(const char *path, off_t *bytes)
@@ -107,6 +108,15 @@ bool shp_ssh_key_is_locked(const char *path)
     return strstr(text, "ENCRYPTED") != NULL;
 }
 
+bool shp_ssh_key_is_exposed(const char *path)
+{
+    char text[KEY_BYTES];
+    struct stat info;
+
+    return stat(path, &info) == 0 && info.st_uid == getuid() && (info.st_mode & 077) != 0 &&
+           read_start(path, text, sizeof(text)) > 0 && strstr(text, "PRIVATE KEY") != NULL;
+}
+
 /* The public half stands in the clear near the beginning, and begins with the key's type. */
 static bool names_a_token(const char *private_key)
 {
@@ -140,27 +150,97 @@ static const char *special_key(const char *path)
     if (read_start(path, text, sizeof(text)) > 0 &&
         (names_a_token(text) || strncmp(text, "sk-", 3) == 0))
         return "is on a security key";
+    if (shp_ssh_key_is_exposed(path))
+        return "can be read by others, and ssh ignores such a key";
     return NULL;
 }
 
-/* "@cert-authority" and "@revoked" lines are OpenSSH's alone. */
-static bool has_marker(const char *path, bool *too_large)
+/* A line of known hosts, up to the end of its patterns. */
+struct line_scan {
+    enum { LINE_START, LINE_PATTERNS, LINE_REST } at;
+    bool bracket; /* the pattern begins with one */
+    bool in_port; /* behind its "]:" */
+    bool odd_port;
+    char before;
+    unsigned port;
+};
+
+static void start_pattern(struct line_scan *scan)
+{
+    scan->bracket = scan->in_port = scan->odd_port = false;
+    scan->before = '\0';
+    scan->port = 0;
+}
+
+/* libssh compares "[...]" with "[host]:22" too, where OpenSSH has the host alone. */
+static bool is_read_otherwise(const struct line_scan *scan)
+{
+    return scan->bracket &&
+           (!scan->in_port || scan->odd_port || scan->port == 0 || scan->port == LIBSSH_PORT);
+}
+
+static void step_pattern(struct line_scan *scan, char c)
+{
+    if (scan->before == '\0')
+        scan->bracket = c == '[';
+    if (scan->before == ']' && c == ':') {
+        scan->in_port = true;
+        scan->odd_port = false;
+        scan->port = 0;
+    } else if (scan->in_port && (c < '0' || c > '9' || scan->port > 65535)) {
+        scan->odd_port = true;
+    } else if (scan->in_port) {
+        scan->port = scan->port * 10 + (unsigned)(c - '0');
+    }
+    scan->before = c;
+}
+
+/* Why the line is OpenSSH's alone, as soon as a character shows it; NULL: not yet. */
+static const char *step_line(struct line_scan *scan, char c)
+{
+    static const char patterns[] = "has patterns that libssh reads otherwise";
+    bool blank = c == ' ' || c == '\t';
+    bool line_end = c == '\n' || c == '\r';
+    bool odd = false;
+
+    if (scan->at == LINE_START && !blank && !line_end) {
+        if (c == '@')
+            return "has certificate authorities or revoked keys";
+        scan->at = c == '#' ? LINE_REST : LINE_PATTERNS;
+        start_pattern(scan);
+    }
+    if (scan->at == LINE_PATTERNS && (c == ',' || blank || line_end)) {
+        odd = is_read_otherwise(scan);
+        start_pattern(scan);
+        if (c != ',')
+            scan->at = LINE_REST;
+    } else if (scan->at == LINE_PATTERNS) {
+        /* libssh passes over a negated pattern, and takes the next one that matches. */
+        odd = c == '!' && scan->before == '\0';
+        step_pattern(scan, c);
+    }
+    if (c == '\n')
+        scan->at = LINE_START;
+    return odd ? patterns : NULL;
+}
+
+/* What in a file of known hosts libssh would trust and OpenSSH would not; NULL: nothing. */
+static const char *special_known_hosts(const char *path)
 {
     char text[16384];
     off_t bytes;
     int fd = open_file(path, &bytes);
-    bool line_start = true;
-    bool found = false;
+    struct line_scan scan = {.at = LINE_START};
+    const char *found = NULL;
     ssize_t len;
 
     if (fd < 0)
-        return false;
-    *too_large = bytes > KNOWN_HOSTS_BYTES_MAX;
-    while (!found && !*too_large && (len = read(fd, text, sizeof(text))) > 0) {
-        for (ssize_t i = 0; i < len && !found; i++) {
-            found = line_start && text[i] == '@';
-            line_start = text[i] == '\n' || (line_start && (text[i] == ' ' || text[i] == '\t'));
-        }
+        return NULL;
+    if (bytes > KNOWN_HOSTS_BYTES_MAX)
+        found = "is larger than is read of it";
+    while (found == NULL && (len = read(fd, text, sizeof(text))) > 0) {
+        for (ssize_t i = 0; i < len && found == NULL; i++)
+            found = step_line(&scan, text[i]);
     }
     close(fd);
     return found;
@@ -219,7 +299,7 @@ static void find_known_hosts(struct finding *finding, const char *words)
         size_t len = strcspn(words, " ");
         char word[PATH_BYTES];
         char path[PATH_BYTES];
-        bool too_large = false;
+        const char *special;
 
         snprintf(word, sizeof(word), "%.*s", (int)len, words);
         words += len + (words[len] == ' ');
@@ -230,12 +310,14 @@ static void find_known_hosts(struct finding *finding, const char *words)
             lower(finding, SHP_SSH_FIT_NOT, word, "has words that only ssh replaces");
             continue;
         }
-        if (!is_file(path))
+        /* ssh -G does not quote: this is what follows a space in a path. */
+        if (path[0] != '/')
+            lower(finding, SHP_SSH_FIT_NOT, path, "is a relative path, or the rest of one");
+        if (path[0] != '/' || !is_file(path))
             continue;
-        if (has_marker(path, &too_large))
-            lower(finding, SHP_SSH_FIT_NOT, path, "has certificate authorities or revoked keys");
-        else if (too_large)
-            lower(finding, SHP_SSH_FIT_NOT, path, "is larger than is read of it");
+        special = special_known_hosts(path);
+        if (special != NULL)
+            lower(finding, SHP_SSH_FIT_NOT, path, special);
         if (files->known_hosts_len == SHP_SSH_KNOWN_HOSTS_MAX)
             lower(finding, SHP_SSH_FIT_NOT, path, "is one file of known hosts too many");
         else if (keep(&files->known_hosts[files->known_hosts_len], path))

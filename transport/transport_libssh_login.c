@@ -350,7 +350,8 @@ static void try_identity(struct login *login, const struct identity *identity)
     ssh_key key = NULL;
 
     login->result = SSH_AUTH_DENIED;
-    if (identity->in_agent || access(identity->path, F_OK) != 0)
+    if (identity->in_agent || access(identity->path, F_OK) != 0 ||
+        shp_ssh_key_is_exposed(identity->path))
         return;
     if (shp_ssh_key_is_locked(identity->path)) {
         ask_for_locked(login, identity);

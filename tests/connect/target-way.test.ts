@@ -10,7 +10,7 @@ import { ConnectRig, connectMissing } from "../support/connect.ts";
 import { must } from "../support/process.ts";
 import type { Sshd } from "../support/sshd.ts";
 import {
-    addKinds, assertAllConnected, assertAllFailed, EITHER, newKey, OPENSSH, rowsOf,
+    addKinds, assertAllConnected, assertAllFailed, EITHER, type Kinds, newKey, OPENSSH, rowsOf,
 } from "./target.ts";
 
 const skip = connectMissing() ?? false;
@@ -187,4 +187,26 @@ test("T7: HostKeyAlias in hashed known hosts", { skip }, async (t) => {
     assertAllFailed(rows, none, "host_key_unknown");
     assertAllFailed(rows, changed, "host_key_changed");
     for (const row of [...rowsOf(rows, none), ...rowsOf(rows, changed)]) assert.equal(row.status, "action_required");
+});
+
+test("T7: a key that OpenSSH refuses is not trusted under auto either", { skip }, async (t) => {
+    const rig = ConnectRig.create(t);
+    const sshd = await sshdOf(rig);
+    const key = sshd.knownHostsLine.replace(/^\S+ /, "");
+    const withKnown = (name: string, file: string, client: string[]): Kinds => {
+        fs.writeFileSync(path.join(rig.dir, file), `${name} ${key}\n`);
+        return addKinds(rig, { name: file.replace(" ", ""), sshd, client: [`UserKnownHostsFile "${path.join(rig.dir, file)}"`, ...client] }, OPENSSH);
+    };
+    const refused = [
+        withKnown("*.example,!evil.example", "negated", ["HostKeyAlias evil.example"]),
+        withKnown("[box.example]:22", "port", ["HostKeyAlias box.example"]),
+        withKnown("[box.example]:*", "anyport", ["HostKeyAlias box.example"]),
+    ];
+    const small = withKnown("box.example", "small", ["HostKeyAlias box.example", "RequiredRSASize 4096"]);
+    const spaced = withKnown("box.example", "a file", ["HostKeyAlias box.example"]);
+
+    const rows = await rig.machines();
+    for (const kinds of refused) assertAllFailed(rows, kinds, "host_key_unknown");
+    assertAllConnected(rows, small, /RequiredRSASize/);
+    assertAllConnected(rows, spaced, /rest of one/);
 });

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -193,9 +194,11 @@ static void a_plain_configuration_is_libssh_s(void **state)
 {
     (void)state;
     assert_int_equal(fit_of(PLAIN, false, NULL), SHP_SSH_FIT_ALL);
-    assert_int_equal(
-        fit_of(PLAIN "controlpath /tmp/c\nsendenv HERDR_*\nsetenv none\n", false, NULL),
-        SHP_SSH_FIT_ALL);
+    assert_int_equal(fit_of(PLAIN
+                            "controlpath /tmp/c\nsendenv HERDR_*\nsetenv none\ncheckhostip no\n"
+                            "requiredrsasize 1024\nnohostauthenticationforlocalhost no\n",
+                            false, NULL),
+                     SHP_SSH_FIT_ALL);
 }
 
 static void what_would_lead_elsewhere_does_not_fit(void **state)
@@ -208,6 +211,8 @@ static void what_would_lead_elsewhere_does_not_fit(void **state)
         {"revokedhostkeys /k", "RevokedHostKeys"},
         {"knownhostscommand /c", "KnownHostsCommand"},
         {"verifyhostkeydns ask", "VerifyHostKeyDNS"},
+        {"checkhostip yes", "CheckHostIP"},
+        {"requiredrsasize 4096", "RequiredRSASize"},
         {"stricthostkeychecking accept-new", "StrictHostKeyChecking"},
         {"stricthostkeychecking false", "StrictHostKeyChecking"},
     };
@@ -230,6 +235,7 @@ static void what_only_openssh_tries_fits_partly(void **state)
         {"preferredauthentications password", "PreferredAuthentications"},
         {"pubkeyauthentication no", "PubkeyAuthentication"},
         {"hostbasedauthentication yes", "HostbasedAuthentication"},
+        {"nohostauthenticationforlocalhost yes", "NoHostAuthenticationForLocalhost"},
         {"setenv A=b", "SetEnv"},
         {"sendenv PROJECT_*", "SendEnv"},
     };
@@ -338,6 +344,79 @@ static void authorities_among_known_hosts_are_openssh_s(void **state)
     shp_ssh_files_fini(&files);
 }
 
+/* libssh would trust a key for more hosts than OpenSSH does. */
+static void patterns_that_libssh_reads_otherwise_are_openssh_s(void **state)
+{
+    static const struct {
+        const char *line;
+        enum shp_ssh_fit fit;
+    } rows[] = {
+        {"*.example,!box.example", SHP_SSH_FIT_NOT},
+        {"!box.example,*.example", SHP_SSH_FIT_NOT},
+        {"near,[box.example]:22", SHP_SSH_FIT_NOT},
+        {"[box.example]:*", SHP_SSH_FIT_NOT},
+        {"[box.example]:2?", SHP_SSH_FIT_NOT},
+        {"[box*", SHP_SSH_FIT_NOT},
+        {"[::1]", SHP_SSH_FIT_NOT},
+        {"near\r\n\t!box", SHP_SSH_FIT_NOT},
+        {"[box.example]:2222,[10.0.0.1]:2222,*.example,a?", SHP_SSH_FIT_ALL},
+        {"[::1]:2200", SHP_SSH_FIT_ALL},
+        {"::1,fe80::1%eth0", SHP_SSH_FIT_ALL},
+        {"|1|W2Jv!eF0=|W2JveF06MjI=", SHP_SSH_FIT_ALL},
+        {"# [box]:22,!box", SHP_SSH_FIT_ALL},
+        {"near ssh-ed25519 AAAA [box]:22,!box\nbox", SHP_SSH_FIT_ALL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct shp_ssh_files files;
+        char text[200];
+        char reason[200] = "";
+
+        snprintf(text, sizeof(text), "%s ssh-ed25519 AAAA\n", rows[i].line);
+        write_text(*state, "known", text);
+        if (find(*state, "userknownhostsfile ~/known\n", &files, reason) != rows[i].fit)
+            fail_msg("%s: %s", rows[i].line, reason);
+        if (rows[i].fit == SHP_SSH_FIT_NOT)
+            assert_non_null(strstr(reason, "reads otherwise"));
+        shp_ssh_files_fini(&files);
+    }
+}
+
+/* ssh -G prints "a b" and a, b alike. */
+static void the_rest_of_a_path_is_no_file_of_known_hosts(void **state)
+{
+    struct shp_ssh_files files;
+    char reason[200];
+
+    write_text(*state, "known", "box ssh-ed25519 AAAA\n");
+    assert_int_equal(find(*state, "userknownhostsfile ~/my known\n", &files, reason),
+                     SHP_SSH_FIT_NOT);
+    assert_int_equal(files.known_hosts_len, 0);
+    shp_ssh_files_fini(&files);
+}
+
+static void a_key_that_others_may_read_is_openssh_s(void **state)
+{
+    static const char private_key[] = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n";
+    struct shp_ssh_files files;
+    char reason[200];
+    char path[512];
+
+    write_text(*state, "key", private_key);
+    snprintf(path, sizeof(path), "%s/key", (const char *)*state);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(find(*state, "identityfile ~/key\n", &files, reason), SHP_SSH_FIT_ALL);
+    shp_ssh_files_fini(&files);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(find(*state, "identityfile ~/key\n", &files, reason), SHP_SSH_FIT_PARTLY);
+    assert_non_null(strstr(reason, "read by others"));
+    shp_ssh_files_fini(&files);
+    write_text(*state, "key", "ssh-ed25519 AAAA a public key, for one in the agent\n");
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(find(*state, "identityfile ~/key\n", &files, reason), SHP_SSH_FIT_ALL);
+    shp_ssh_files_fini(&files);
+}
+
 static void special_keys_are_openssh_s(void **state)
 {
     struct shp_ssh_files files;
@@ -404,6 +483,9 @@ int main(void)
         cmocka_unit_test(post_quantum_needs_one_that_both_have),
         ON_FILES(known_hosts_are_those_that_exist),
         ON_FILES(authorities_among_known_hosts_are_openssh_s),
+        ON_FILES(patterns_that_libssh_reads_otherwise_are_openssh_s),
+        ON_FILES(the_rest_of_a_path_is_no_file_of_known_hosts),
+        ON_FILES(a_key_that_others_may_read_is_openssh_s),
         ON_FILES(special_keys_are_openssh_s),
         ON_FILES(a_locked_key_is_seen_in_every_format),
     };
