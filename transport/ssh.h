@@ -57,6 +57,7 @@ struct shp_ssh_facts {
     char auth_offered[128]; /* methods that the server accepts, comma separated */
     char auth_used[64];     /* method that succeeded */
     char agent[200];        /* state of the agent socket: "3 keys", "does not answer", "none" ... */
+    bool agent_silent;      /* an agent took the question and gave no answer in time */
     uint32_t keys_tried;
 };
 

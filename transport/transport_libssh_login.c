@@ -93,7 +93,6 @@ struct login {
     struct identity identities[SHP_SSH_CONFIG_FILES_MAX];
     size_t identities_len;
     struct shp_agent agent;
-    bool agent_silent;  /* one of them did not answer, or not our signing */
     const char *locked; /* a key that the server may take and that needs its passphrase */
     bool locked_wanted; /* the server said that it takes it */
     bool partial;
@@ -188,7 +187,7 @@ static void find_agent(struct login *login)
                       login->agent.keys_len == 1 ? "key" : "keys");
             return;
         case SHP_AGENT_SILENT:
-            login->agent_silent = true;
+            login->run->facts.agent_silent = true;
             say_agent(login, "%.100s does not answer", path);
             break;
         case SHP_AGENT_ABSENT:
@@ -418,7 +417,7 @@ static void judge(struct login *login)
                       "the server takes the key %.200s, which needs its passphrase; agent: %.100s; "
                       "run: ssh-add %.200s",
                       login->locked, run->facts.agent, login->locked);
-    else if (login->agent_silent)
+    else if (run->facts.agent_silent)
         shp_error_set(error, SHP_CODE_LOGIN_SLOW, NULL, "login",
                       "no key file was accepted, and the agent does not say its keys; agent: %s",
                       run->facts.agent);

@@ -339,7 +339,7 @@ static void explain_denied(struct shp_error *error, struct view *view)
             "the server ended the login after %u keys that it does not know (agent: %s); "
             "name the right one with IdentityFile and IdentitiesOnly yes, and try: ssh %s",
             facts->keys_tried, facts->agent[0] != '\0' ? facts->agent : "not asked", view->word);
-    } else if (strstr(facts->agent, "does not answer") != NULL) {
+    } else if (facts->agent_silent) {
         shp_error_set(error, SHP_CODE_LOGIN_SLOW, NULL, "login",
                       "the server refused every key file, and the agent at %s", facts->agent);
     } else if (facts->keys_tried == 0 && facts->auth_offered[0] != '\0') {

@@ -127,7 +127,7 @@ static bool falls_back(const struct chooser *chooser, const struct shp_transport
     bool full = end->error.code == SHP_CODE_CONNECT_FAILED &&
                 end->ssh->phase == SHP_SSH_PHASE_KEX && !shp_transport_libssh_greeted(child);
     /* libssh asks agents with less patience (transport_ssh_agent.h). */
-    bool hasty = strstr(end->ssh->agent, "does not answer") != NULL;
+    bool hasty = end->ssh->agent_silent;
 
     return chooser->libssh_runs && !full && !chooser->by_us && !chooser->no_ssh &&
            chooser->kind == SHP_SSH_AUTO && end->ssh->phase < SHP_SSH_PHASE_CHANNEL &&
@@ -308,12 +308,13 @@ static void on_agents(int chosen, bool silent, void *user)
         fail(chooser, 0, "", "", "");
         return;
     }
-    if (chosen < 0 && silent)
+    chooser->facts.agent_silent = chosen < 0 && silent;
+    if (chooser->facts.agent_silent)
         snprintf(chooser->facts.agent, sizeof(chooser->facts.agent), "%.150s does not answer",
                  chooser->agents[0]);
     else if (chosen >= 0 && agent_by_environment(chooser))
         agent = chooser->agents[chosen];
-    run_openssh(chooser, agent, chosen < 0 && silent);
+    run_openssh(chooser, agent, chooser->facts.agent_silent);
 }
 
 /* From the loop. ssh gets an agent that answers: it would wait for ever for one that does not. */
@@ -323,6 +324,7 @@ static void start_openssh(struct chooser *chooser)
 
     chooser->libssh_runs = false;
     chooser->facts.agent[0] = '\0';
+    chooser->facts.agent_silent = false;
     if (find_agents(chooser)) {
         while (count < SHP_SSH_AGENTS_MAX && chooser->agents[count] != NULL)
             count++;

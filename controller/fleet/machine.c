@@ -514,9 +514,10 @@ static void fail_by_pace(struct machine *machine, uint64_t slot_ms)
     const struct shp_error *reason = &machine->reason;
     struct shp_error error = {0};
     shp_error_set(&error, SHP_CODE_MACHINE_UNAVAILABLE, machine->id, "connect",
-                  "%s%s%s%d logins within a minute are enough; the next may begin in %d s",
+                  "%s%s%s%s%d logins within a minute are enough; the next may begin in %d s",
                   reason->code ? shp_code_name(reason->code) : "", reason->code ? ": " : "",
-                  reason->code ? reason->cause : "", PACE_LOGINS_MAX, (int)(slot_ms / 1000) + 1);
+                  reason->code ? reason->cause : "", reason->code ? "; " : "", PACE_LOGINS_MAX,
+                  (int)(slot_ms / 1000) + 1);
     machine->asked = false;
     waiting_flush(machine, &error);
     if (machine->wanted && !uv_is_active((uv_handle_t *)&machine->retry))

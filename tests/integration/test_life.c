@@ -27,14 +27,12 @@
 #include "tests/support/processes.h"
 #include "tests/support/temp_root.h"
 
-#define SKIPPED 77
 #define SILENCE_MS (SHP_LIMIT_SILENCE_MAX_MS + LIFE_STEP_MS)
 #define PROBE_MS (SHP_LIMIT_SILENCE_MAX_MS / 3 + LIFE_STEP_MS)
 #define HOUR_MS 3600000
 
 static struct sshd_fixture sshd;
 static struct life life;
-static char openssh[] = "openssh", libssh[] = "libssh";
 
 static void life_begin(const char *transport, size_t len)
 {
@@ -399,34 +397,20 @@ static void a_changed_host_key_is_never_tried_by_itself(void **state)
     life_close(&life);
 }
 
-#define EACH(test)                                                                                 \
-    {#test "_openssh", test, NULL, NULL, openssh},                                                 \
-    {                                                                                              \
-#test "_libssh", test, NULL, NULL, libssh                                                  \
-    }
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        EACH(r1_a_black_hole_of_10_s_is_survived),
-        EACH(r1_a_black_hole_of_60_s_ends_the_link_and_it_comes_back),
-        EACH(r2_after_sleep_links_are_proved_and_the_rest_connects_at_once),
-        EACH(r2_stopped_and_continued),
-        EACH(r3_a_frozen_peer_is_found_and_left),
-        EACH(r4_a_session_killed_within_a_frame),
-        EACH(r5_a_server_that_restarts),
-        EACH(r6_an_address_that_changes),
-        EACH(r8_a_reply_of_an_old_link_reaches_nobody),
-        EACH(a_machine_that_waits_for_a_person_is_tried_slowly),
-        EACH(a_changed_host_key_is_never_tried_by_itself),
+        LIFE_EACH(r1_a_black_hole_of_10_s_is_survived),
+        LIFE_EACH(r1_a_black_hole_of_60_s_ends_the_link_and_it_comes_back),
+        LIFE_EACH(r2_after_sleep_links_are_proved_and_the_rest_connects_at_once),
+        LIFE_EACH(r2_stopped_and_continued),
+        LIFE_EACH(r3_a_frozen_peer_is_found_and_left),
+        LIFE_EACH(r4_a_session_killed_within_a_frame),
+        LIFE_EACH(r5_a_server_that_restarts),
+        LIFE_EACH(r6_an_address_that_changes),
+        LIFE_EACH(r8_a_reply_of_an_old_link_reaches_nobody),
+        LIFE_EACH(a_machine_that_waits_for_a_person_is_tried_slowly),
+        LIFE_EACH(a_changed_host_key_is_never_tried_by_itself),
     };
-    if (sshd_fixture_start(&sshd) != 0)
-        return SKIPPED;
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    if (!*shp_ssh_libssh_version())
-        cmocka_set_skip_filter("*_libssh");
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    sshd_fixture_stop(&sshd);
-    return failed;
+    return LIFE_RUN(tests, &sshd, argc, argv);
 }

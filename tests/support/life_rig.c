@@ -259,3 +259,25 @@ size_t life_sessions(const struct life *life, pid_t *pids)
     static pid_t own[PROCESSES_MAX];
     return life->sshd->pid > 0 ? processes_below(life->sshd->pid, pids ? pids : own) : 0;
 }
+
+/* ---- a program of tests -------------------------------------------------------------------- */
+
+char life_openssh[] = "openssh";
+char life_libssh[] = "libssh";
+
+bool life_prepare(struct sshd_fixture *sshd, int argc, char **argv)
+{
+    if (sshd_fixture_start(sshd) != 0)
+        return false;
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    if (!*shp_ssh_libssh_version())
+        cmocka_set_skip_filter("*_libssh");
+    return true;
+}
+
+int life_finish(struct sshd_fixture *sshd, int failed)
+{
+    sshd_fixture_stop(sshd);
+    return failed;
+}

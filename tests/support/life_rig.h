@@ -90,4 +90,24 @@ size_t life_clients(const struct life_machine *machine);
 /* Sessions of the server and what runs in them. */
 size_t life_sessions(const struct life *life, pid_t *pids);
 
+/* One test over each transport; its state is the transport's name as in the settings. */
+extern char life_openssh[];
+extern char life_libssh[];
+#define LIFE_EACH(test)                                                                            \
+    {#test "_openssh", test, NULL, NULL, life_openssh},                                            \
+    {                                                                                              \
+#test "_libssh", test, NULL, NULL, life_libssh                                             \
+    }
+
+/*
+ * Runs an array of tests with the server started (also what main returns: 77 when it cannot be);
+ * argv[1] is a filter of names. What this program was built without is skipped.
+ */
+#define LIFE_RUN(tests, sshd, argc, argv)                                                          \
+    (life_prepare(sshd, argc, argv) ? life_finish(sshd, cmocka_run_group_tests(tests, NULL, NULL)) \
+                                    : LIFE_SKIPPED)
+#define LIFE_SKIPPED 77
+bool life_prepare(struct sshd_fixture *sshd, int argc, char **argv);
+int life_finish(struct sshd_fixture *sshd, int failed);
+
 #endif
