@@ -1,5 +1,6 @@
 /* The suite over libssh and over the chooser, to a throw-away sshd, and the ends of both. */
 #include "transport/ssh.h"
+#include "tests/support/ssh_attempt.h"
 #include "tests/support/sshd_fixture.h"
 #include "tests/support/temp_root.h"
 #include "transport/transport_libssh.h"
@@ -21,7 +22,6 @@
 #include <cmocka.h>
 
 #define SKIPPED 77
-#define GUARD_MS 60000
 
 static struct sshd_fixture sshd;
 
@@ -46,79 +46,12 @@ static struct shp_transport *make(void *user, uv_loop_t *loop, enum suite_peer p
 
 /* ---- attempts ----------------------------------------------------------------------------- */
 
-struct attempt {
-    uv_loop_t loop;
-    bool opened;
-    bool closed;
-    struct shp_error error;
-    char diagnostic[2048];
-    char heard[256];
-    size_t heard_len;
-    struct shp_ssh_facts facts;
-};
-
-static void on_open(struct shp_transport *transport, void *user)
+static void run_with(struct ssh_attempt *attempt, const struct shp_ssh_options *options)
 {
-    struct attempt *attempt = user;
-
-    attempt->opened = true;
-    assert_int_equal(shp_transport_ssh_facts(transport)->phase, SHP_SSH_PHASE_RUNNING);
+    ssh_attempt_run(attempt, shp_transport_ssh_new, options);
 }
 
-static void on_read(struct shp_transport *transport, const uint8_t *data, size_t len, void *user)
-{
-    struct attempt *attempt = user;
-
-    (void)transport;
-    if (len > sizeof(attempt->heard) - 1 - attempt->heard_len)
-        len = sizeof(attempt->heard) - 1 - attempt->heard_len;
-    memcpy(attempt->heard + attempt->heard_len, data, len);
-    attempt->heard_len += len;
-}
-
-static void on_closed(struct shp_transport *transport, const struct shp_transport_end *end,
-                      void *user)
-{
-    struct attempt *attempt = user;
-
-    assert_false(attempt->closed);
-    attempt->closed = true;
-    attempt->error = end->error;
-    snprintf(attempt->diagnostic, sizeof(attempt->diagnostic), "%s", end->diagnostic);
-    assert_non_null(end->ssh);
-    assert_ptr_equal(end->ssh, shp_transport_ssh_facts(transport));
-    attempt->facts = *end->ssh;
-    shp_transport_free(transport);
-}
-
-static void on_guard(uv_timer_t *timer)
-{
-    (void)timer;
-    fail_msg("ssh hangs");
-}
-
-static void run_with(struct attempt *attempt, const struct shp_ssh_options *options)
-{
-    static const struct shp_transport_callbacks callbacks = {
-        .on_open = on_open, .on_read = on_read, .on_closed = on_closed};
-    struct shp_transport *transport = NULL;
-    uv_timer_t guard;
-
-    memset(attempt, 0, sizeof(*attempt));
-    assert_int_equal(uv_loop_init(&attempt->loop), 0);
-    uv_timer_init(&attempt->loop, &guard);
-    uv_timer_start(&guard, on_guard, GUARD_MS, 0);
-    uv_unref((uv_handle_t *)&guard);
-    assert_int_equal(shp_transport_ssh_new(&transport, &attempt->loop, options), 0);
-    assert_int_equal(shp_transport_open(transport, &callbacks, attempt), 0);
-    uv_run(&attempt->loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&guard, NULL);
-    uv_run(&attempt->loop, UV_RUN_DEFAULT);
-    assert_true(attempt->closed);
-    assert_int_equal(uv_loop_close(&attempt->loop), 0);
-}
-
-static void run_as(struct attempt *attempt, enum shp_ssh_kind kind, const char *target,
+static void run_as(struct ssh_attempt *attempt, enum shp_ssh_kind kind, const char *target,
                    const char *command)
 {
     struct shp_ssh_options options = {
@@ -132,16 +65,10 @@ static void expect(const char *target, int code, const char *transport)
     static const enum shp_ssh_kind kinds[] = {SHP_SSH_LIBSSH, SHP_SSH_AUTO};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct attempt attempt;
+        struct ssh_attempt attempt;
 
         run_as(&attempt, kinds[i], target, "echo hello");
-        if (attempt.error.code != code)
-            fail_msg("%s: %s instead of %s: %s", target, shp_code_name(attempt.error.code),
-                     shp_code_name(code), attempt.error.cause);
-        assert_true(attempt.error.cause[0] != '\0');
-        assert_true(attempt.error.step[0] != '\0');
-        assert_int_equal(attempt.heard_len, 0);
-        assert_false(attempt.opened);
+        ssh_attempt_failed(&attempt, target, code);
         if (kinds[i] == SHP_SSH_AUTO)
             assert_string_equal(attempt.facts.transport, transport);
     }
@@ -149,7 +76,7 @@ static void expect(const char *target, int code, const char *transport)
 
 static void a_command_runs_and_the_facts_are_known(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run_as(&attempt, SHP_SSH_AUTO, "good", "echo hello");
@@ -199,7 +126,7 @@ static void a_name_without_address_is_final(void **state)
 
 static void a_failing_command_is_a_lost_link_with_its_text(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run_as(&attempt, SHP_SSH_LIBSSH, "good", "echo why >&2; exit 3");
@@ -211,7 +138,7 @@ static void a_failing_command_is_a_lost_link_with_its_text(void **state)
 
 static void a_hostile_configuration_does_not_disturb(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run_as(&attempt, SHP_SSH_AUTO, "hostile", "echo hello; test -t 0 && echo terminal");
@@ -221,7 +148,7 @@ static void a_hostile_configuration_does_not_disturb(void **state)
 
 static void openssh_is_used_when_the_settings_say_so(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run_as(&attempt, SHP_SSH_OPENSSH, "good", "echo hello");
@@ -233,7 +160,7 @@ static void openssh_is_used_when_the_settings_say_so(void **state)
 
 static void post_quantum_is_required_of_whoever_has_it(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options options = {
         .target = "good", .command = "echo hello", .ssh_path = sshd.ssh, .post_quantum = true};
 
@@ -274,7 +201,7 @@ static void what_libssh_lacks_is_left_to_openssh(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-        struct attempt attempt;
+        struct ssh_attempt attempt;
         struct shp_ssh_options with = {.target = "good", .command = "echo hello"};
         char path[200];
         char body[600];
@@ -291,7 +218,7 @@ static void what_libssh_lacks_is_left_to_openssh(void **state)
 
 static void libssh_alone_refuses_what_would_lead_elsewhere(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options with = {
         .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
     char path[200];
@@ -308,7 +235,7 @@ static void libssh_alone_refuses_what_would_lead_elsewhere(void **state)
 
 static void a_broken_configuration_is_named(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options with = {.target = "good", .command = "echo hello"};
     char path[200];
 
@@ -323,7 +250,7 @@ static void a_broken_configuration_is_named(void **state)
 /* libssh closes its socket by itself then; under a leak checker nothing of the session stays. */
 static void t11_a_failed_key_exchange_leaves_nothing(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options with = {
         .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
     char path[200];
@@ -355,7 +282,7 @@ static void run_shell(const char *format, const char *a, const char *b)
 }
 
 /* A client that knows hosts by these files of the fixture's directory. */
-static void run_knowing(struct attempt *attempt, const char *files, const char *more)
+static void run_knowing(struct ssh_attempt *attempt, const char *files, const char *more)
 {
     struct shp_ssh_options with = {
         .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
@@ -374,7 +301,7 @@ static void run_knowing(struct attempt *attempt, const char *files, const char *
 
 static void hosts_are_known_by_any_of_several_files(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char files[600];
 
     (void)state;
@@ -391,7 +318,7 @@ static void hosts_are_known_by_any_of_several_files(void **state)
 
 static void a_key_without_port_counts_for_every_port(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char files[200];
 
     (void)state;
@@ -405,7 +332,7 @@ static void a_key_without_port_counts_for_every_port(void **state)
 
 static void an_alias_is_looked_up_without_port(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char files[200];
 
     (void)state;
@@ -422,7 +349,7 @@ static void an_alias_is_looked_up_without_port(void **state)
 
 static void a_silent_agent_is_passed_over(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options with = {
         .target = "good", .command = "echo hello", .ssh_path = sshd.ssh, .kind = SHP_SSH_LIBSSH};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -443,7 +370,7 @@ static void a_silent_agent_is_passed_over(void **state)
 /* Seven keys that the server does not take, and then, alone named by the configuration, the good. */
 static void only_the_named_key_of_an_agent_is_offered(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options with = {
         .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
     char sock[200];
@@ -474,7 +401,7 @@ static void only_the_named_key_of_an_agent_is_offered(void **state)
 
 static void an_encrypted_key_without_agent_is_named(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     struct shp_ssh_options with = {.target = "good", .command = "echo hello"};
     char path[200];
     char body[600];
@@ -582,8 +509,8 @@ static void close_it(uv_timer_t *timer)
 static void a_stuck_thread_is_left_behind(void **state)
 {
     static const struct shp_transport_callbacks callbacks = {.on_open = on_stuck_open,
-                                                             .on_closed = on_closed};
-    struct attempt attempt = {0};
+                                                             .on_closed = ssh_attempt_on_closed};
+    struct ssh_attempt attempt = {0};
     struct shp_transport *transport = NULL;
     struct shp_ssh_options with = {
         .target = "good", .command = "echo hello", .kind = SHP_SSH_LIBSSH};
@@ -622,7 +549,7 @@ static void a_stuck_thread_is_left_behind(void **state)
 
 static void without_ssh_the_target_speaks_for_itself(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char target[200];
     struct shp_ssh_options with = {
         .target = target, .command = "echo hello", .ssh_path = "/nonexistent/ssh"};
@@ -647,18 +574,8 @@ static void without_ssh_the_target_speaks_for_itself(void **state)
 
 static void bad_targets_are_refused(void **state)
 {
-    const char *bad[] = {"", "-oProxyCommand=touch", "a\nb", "a\x01", "\x7f", NULL};
-    struct shp_transport *transport = NULL;
-    uv_loop_t loop;
-
     (void)state;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct shp_ssh_options options = {.target = bad[i], .command = "true"};
-
-        assert_int_equal(shp_transport_ssh_new(&transport, &loop, &options), SHP_ERR_INVALID);
-    }
-    assert_int_equal(uv_loop_close(&loop), 0);
+    ssh_attempt_bad_targets(shp_transport_ssh_new);
 }
 
 int main(void)

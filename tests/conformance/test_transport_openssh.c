@@ -1,5 +1,6 @@
 /* The suite over ssh to a throw-away sshd, and the ends that only ssh has. */
 #include "transport/ssh.h"
+#include "tests/support/ssh_attempt.h"
 #include "tests/support/sshd_fixture.h"
 #include "transport_suite.h"
 
@@ -16,7 +17,6 @@
 #include <cmocka.h>
 
 #define SKIPPED 77
-#define GUARD_MS 60000
 
 static struct sshd_fixture sshd;
 
@@ -34,104 +34,40 @@ static struct shp_transport *make(void *context, uv_loop_t *loop, enum suite_pee
 
 /* ---- ends --------------------------------------------------------------------------------- */
 
-struct attempt {
-    uv_loop_t loop;
-    bool closed;
-    struct shp_error error;
-    char diagnostic[2048];
-    char heard[256];
-    size_t heard_len;
-    struct shp_ssh_facts resolved;
-    bool was_resolved;
-};
-
-static void on_read(struct shp_transport *transport, const uint8_t *data, size_t len, void *user)
+static void run(struct ssh_attempt *attempt, const char *target, const char *command,
+                const char *ssh)
 {
-    struct attempt *attempt = user;
-
-    (void)transport;
-    if (len > sizeof(attempt->heard) - 1 - attempt->heard_len)
-        len = sizeof(attempt->heard) - 1 - attempt->heard_len;
-    memcpy(attempt->heard + attempt->heard_len, data, len);
-    attempt->heard_len += len;
-}
-
-static void on_closed(struct shp_transport *transport, const struct shp_transport_end *end,
-                      void *user)
-{
-    struct attempt *attempt = user;
-    const struct shp_ssh_facts *resolved = shp_transport_ssh_facts(transport);
-
-    assert_false(attempt->closed);
-    attempt->closed = true;
-    attempt->error = end->error;
-    snprintf(attempt->diagnostic, sizeof(attempt->diagnostic), "%s", end->diagnostic);
-    attempt->was_resolved = resolved != NULL;
-    if (resolved != NULL)
-        attempt->resolved = *resolved;
-    shp_transport_free(transport);
-}
-
-static void on_guard(uv_timer_t *timer)
-{
-    (void)timer;
-    fail_msg("ssh hangs");
-}
-
-static void run(struct attempt *attempt, const char *target, const char *command, const char *ssh)
-{
-    static const struct shp_transport_callbacks callbacks = {.on_read = on_read,
-                                                             .on_closed = on_closed};
     struct shp_ssh_options options = {.target = target, .command = command, .ssh_path = ssh};
-    struct shp_transport *transport = NULL;
-    uv_timer_t guard;
 
-    memset(attempt, 0, sizeof(*attempt));
-    assert_int_equal(uv_loop_init(&attempt->loop), 0);
-    uv_timer_init(&attempt->loop, &guard);
-    uv_timer_start(&guard, on_guard, GUARD_MS, 0);
-    uv_unref((uv_handle_t *)&guard);
-    assert_int_equal(shp_transport_openssh_new(&transport, &attempt->loop, &options), 0);
-    assert_int_equal(shp_transport_open(transport, &callbacks, attempt), 0);
-    uv_run(&attempt->loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&guard, NULL);
-    uv_run(&attempt->loop, UV_RUN_DEFAULT);
-    assert_true(attempt->closed);
-    assert_int_equal(uv_loop_close(&attempt->loop), 0);
+    ssh_attempt_run(attempt, shp_transport_openssh_new, &options);
 }
 
 static void expect(const char *target, int code)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     run(&attempt, target, "echo hello", sshd.ssh);
-    if (attempt.error.code != code)
-        fail_msg("%s: %s instead of %s: %s", target, shp_code_name(attempt.error.code),
-                 shp_code_name(code), attempt.error.cause);
-    assert_true(attempt.error.cause[0] != '\0');
-    assert_true(attempt.error.step[0] != '\0');
-    assert_int_equal(attempt.heard_len, 0);
+    ssh_attempt_failed(&attempt, target, code);
 }
 
 static void an_orderly_command_has_no_error(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run(&attempt, "good", "echo hello", sshd.ssh);
     assert_int_equal(attempt.error.code, 0);
     assert_string_equal(attempt.heard, "hello\n");
-    assert_true(attempt.was_resolved);
-    assert_string_equal(attempt.resolved.hostname, "127.0.0.1");
-    assert_int_equal(attempt.resolved.port, sshd.port);
-    assert_int_equal(attempt.resolved.proxy[0], 0);
-    assert_int_equal(attempt.resolved.phase, SHP_SSH_PHASE_RUNNING);
-    assert_string_equal(attempt.resolved.address, "127.0.0.1");
-    assert_string_equal(attempt.resolved.auth_offered, "publickey");
-    assert_string_equal(attempt.resolved.auth_used, "publickey");
-    assert_int_equal(attempt.resolved.keys_tried, 1);
-    assert_true(attempt.resolved.kex[0] != 0);
-    assert_non_null(strstr(attempt.resolved.host_key, "ssh-ed25519 SHA256:"));
+    assert_string_equal(attempt.facts.hostname, "127.0.0.1");
+    assert_int_equal(attempt.facts.port, sshd.port);
+    assert_int_equal(attempt.facts.proxy[0], 0);
+    assert_int_equal(attempt.facts.phase, SHP_SSH_PHASE_RUNNING);
+    assert_string_equal(attempt.facts.address, "127.0.0.1");
+    assert_string_equal(attempt.facts.auth_offered, "publickey");
+    assert_string_equal(attempt.facts.auth_used, "publickey");
+    assert_int_equal(attempt.facts.keys_tried, 1);
+    assert_true(attempt.facts.kex[0] != 0);
+    assert_non_null(strstr(attempt.facts.host_key, "ssh-ed25519 SHA256:"));
     assert_string_equal(attempt.diagnostic, "");
 }
 
@@ -167,7 +103,7 @@ static void a_name_without_address_is_named(void **state)
 
 static void a_missing_client_is_named(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run(&attempt, "good", "echo hello", "/nonexistent/ssh");
@@ -176,7 +112,7 @@ static void a_missing_client_is_named(void **state)
 
 static void a_hostile_configuration_does_not_disturb(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char control[200];
 
     (void)state;
@@ -188,7 +124,7 @@ static void a_hostile_configuration_does_not_disturb(void **state)
 
 static void a_failing_command_is_a_lost_link_with_its_text(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
 
     (void)state;
     run(&attempt, "good", "echo why >&2; exit 3", sshd.ssh);
@@ -201,7 +137,7 @@ static void a_failing_command_is_a_lost_link_with_its_text(void **state)
 /* A client that refuses options as OpenSSH before 8.7 and 7.6 did. */
 static void an_old_client_is_asked_for_less(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char path[200];
     FILE *script;
 
@@ -223,7 +159,7 @@ static void an_old_client_is_asked_for_less(void **state)
 
 static void a_broken_configuration_is_named(void **state)
 {
-    struct attempt attempt;
+    struct ssh_attempt attempt;
     char path[200];
     FILE *script;
 
@@ -241,18 +177,8 @@ static void a_broken_configuration_is_named(void **state)
 
 static void bad_targets_are_refused(void **state)
 {
-    const char *bad[] = {"", "-oProxyCommand=touch", "a\nb", "a\x01", "\x7f", NULL};
-    struct shp_transport *transport = NULL;
-    uv_loop_t loop;
-
     (void)state;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct shp_ssh_options options = {.target = bad[i], .command = "true"};
-
-        assert_int_equal(shp_transport_openssh_new(&transport, &loop, &options), SHP_ERR_INVALID);
-    }
-    assert_int_equal(uv_loop_close(&loop), 0);
+    ssh_attempt_bad_targets(shp_transport_openssh_new);
 }
 
 int main(void)
