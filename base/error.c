@@ -57,24 +57,29 @@ static void clean_into(char *out, size_t size, const char *text)
     shp_text_clean(out, size, text ? text : "", text ? strlen(text) : 0);
 }
 
-void shp_error_set(struct shp_error *error, int code, const char *machine, const char *step,
-                   const char *cause_format, ...)
+void shp_error_vset(struct shp_error *error, int code, const char *machine, const char *step,
+                    const char *cause_format, va_list args)
 {
     /* Twice the size: text that vsnprintf cuts inside a character is cut again, cleanly, below. */
     char raw[2 * SHP_ERROR_CAUSE_MAX];
     raw[0] = '\0';
-    if (cause_format) {
-        va_list args;
-        va_start(args, cause_format);
+    if (cause_format)
         (void)vsnprintf(raw, sizeof(raw), cause_format, args);
-        va_end(args);
-    }
     /* The arguments may point into *error (a cause that is wrapped): it is written after them. */
     struct shp_error made = {.code = code, .outcome = SHP_OUTCOME_REJECTED};
     clean_into(made.machine, sizeof(made.machine), machine);
     clean_into(made.step, sizeof(made.step), step);
     clean_into(made.cause, sizeof(made.cause), raw);
     *error = made;
+}
+
+void shp_error_set(struct shp_error *error, int code, const char *machine, const char *step,
+                   const char *cause_format, ...)
+{
+    va_list args;
+    va_start(args, cause_format);
+    shp_error_vset(error, code, machine, step, cause_format, args);
+    va_end(args);
 }
 
 void shp_error_add_machine(struct shp_error *error, const char *machine)

@@ -11,6 +11,7 @@
 #ifndef SHP_BASE_ERROR_H
 #define SHP_BASE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -66,6 +67,8 @@ struct shp_error {
  */
 void shp_error_set(struct shp_error *error, int code, const char *machine, const char *step,
                    const char *cause_format, ...) __attribute__((format(printf, 5, 6)));
+void shp_error_vset(struct shp_error *error, int code, const char *machine, const char *step,
+                    const char *cause_format, va_list args) __attribute__((format(printf, 5, 0)));
 
 /* Put the machine into an error that was made below the layer that knows it; keeps a set one. */
 void shp_error_add_machine(struct shp_error *error, const char *machine);

@@ -199,13 +199,11 @@ void spawn_undo(struct spawn *spawn, const struct shp_error *error)
 
 void spawn_failf(struct spawn *spawn, int code, const char *step, const char *format, ...)
 {
-    char cause[SHP_ERROR_CAUSE_MAX];
+    struct shp_error error = {0};
     va_list args;
     va_start(args, format);
-    vsnprintf(cause, sizeof(cause), format, args);
+    shp_error_vset(&error, code, spawn->machine ? spawn->machine->id : NULL, step, format, args);
     va_end(args);
-    struct shp_error error = {0};
-    shp_error_set(&error, code, spawn->machine ? spawn->machine->id : NULL, step, "%s", cause);
     spawn_fail(spawn, &error);
 }
 

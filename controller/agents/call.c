@@ -31,12 +31,10 @@ static int reject(struct shp_error *error, enum shp_code code, const char *forma
 
 static int reject(struct shp_error *error, enum shp_code code, const char *format, ...)
 {
-    char cause[SHP_ERROR_CAUSE_MAX];
     va_list args;
     va_start(args, format);
-    vsnprintf(cause, sizeof cause, format, args);
+    shp_error_vset(error, (int)code, NULL, "check arguments", format, args);
     va_end(args);
-    shp_error_set(error, (int)code, NULL, "check arguments", "%s", cause);
     return SHP_ERR_INVALID;
 }
 

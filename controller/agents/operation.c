@@ -92,13 +92,11 @@ void operation_fail(struct operation *op, const struct shp_error *error)
 void operation_failf(struct operation *op, int code, const char *machine, const char *step,
                      const char *format, ...)
 {
-    char cause[SHP_ERROR_CAUSE_MAX];
+    struct shp_error error = {0};
     va_list args;
     va_start(args, format);
-    vsnprintf(cause, sizeof(cause), format, args);
+    shp_error_vset(&error, code, machine, step, format, args);
     va_end(args);
-    struct shp_error error = {0};
-    shp_error_set(&error, code, machine, step, "%s", cause);
     operation_fail(op, &error);
 }
 

@@ -46,14 +46,11 @@ void finding_fail(struct finding *finding, const struct shp_error *error)
 void finding_judge(struct finding *finding, enum verdict verdict, int code, const char *machine,
                    const char *format, ...)
 {
-    char cause[SHP_ERROR_CAUSE_MAX];
     va_list list;
-    va_start(list, format);
-    vsnprintf(cause, sizeof(cause), format, list);
-    va_end(list);
     finding->verdict = verdict;
-    finding->error = (struct shp_error){0};
-    shp_error_set(&finding->error, code, machine, "doctor", "%s", cause);
+    va_start(list, format);
+    shp_error_vset(&finding->error, code, machine, "doctor", format, list);
+    va_end(list);
 }
 
 /* ---- which layer --------------------------------------------------------------------------- */
