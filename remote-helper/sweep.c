@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -63,8 +64,7 @@ static void keep_newest(struct sweep *sweep, const char *name, const struct time
     if (sweep->len == SWEEP_KEEP - 1)
         drop(sweep, others[--sweep->len].name);
     memmove(&others[at + 1], &others[at], (sweep->len - at) * sizeof *others);
-    strncpy(others[at].name, name, NAME_MAX);
-    others[at].name[NAME_MAX] = '\0';
+    snprintf(others[at].name, sizeof others[at].name, "%s", name);
     others[at].modified = *modified;
     sweep->len++;
 }
